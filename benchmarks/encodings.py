@@ -30,8 +30,8 @@ from benchmarks.workers import machine
 from bipe import Positions
 from bipe.attention.dispatch import InLayer, choose_attention
 from bipe.build import build
-from bipe.decoder import as_scheme
 from bipe.encodings import Bilevel, Encoding, NoPE
+from bipe.encodings.base import as_scheme
 from train.launch.composition import register_resolvers
 
 SEGMENT = 25  # tokens

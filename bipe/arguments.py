@@ -3,16 +3,23 @@
 import collections.abc
 import dataclasses
 import difflib
+import functools
 import importlib
 import inspect
 import pkgutil
+import re
+import reprlib
 import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any, Literal, Union
+from numbers import Real
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union
 
 TARGET = "_target_"
+P = ParamSpec("P")
+T = TypeVar("T")
+_MODULE = re.compile(r"\b(?:\w+\.)+(?=[A-Z])")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,6 +59,34 @@ def fits(value: Any, hint: Any) -> bool:
         return True  # an object, if the caller is Python
     # A scalar for a class: only paths are written so, as strings.
     return isinstance(value, str) and hasattr(hint, "__fspath__")
+
+
+def explained(call: Callable[P, T]) -> Callable[P, T]:
+    """Let a call that fails name the first argument that is not of its declared type.
+
+    Nothing is checked before, so that it costs nothing and forbids nothing that works. A ValueError
+    says what is wrong already.
+    """
+
+    @functools.wraps(call)
+    def made(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return call(*args, **kwargs)
+        except (AttributeError, LookupError, RuntimeError, TypeError) as error:
+            try:
+                given = inspect.signature(call).bind(*args, **kwargs).arguments
+            except TypeError:  # too many arguments or too few
+                raise error from None
+            hints = hints_of(call)
+            for name, value in given.items():
+                hint = hints.get(name, Any)
+                described = isinstance(value, Mapping) and inspect.isclass(hint)
+                if not (isinstance(value, hint) if described else fits(value, hint)):
+                    told = f"{name} must be {readable(hint, value)}, was: {_seen(value)}"
+                    raise TypeError(told) from error
+            raise
+
+    return made
 
 
 def hints_of(target: Callable[..., Any]) -> dict[str, Any]:
@@ -94,7 +129,29 @@ def readable(hint: Any, value: Any) -> str:
         return " or ".join(readable(part, value) for part in parts)
     if inspect.isclass(origin) and issubclass(origin, Mapping) and typing.get_origin(parts[-1]):
         return f"names, each with {readable(parts[-1], None)}"
-    return "null" if hint is type(None) else inspect.formatannotation(hint)
+    if hint is type(None):
+        return "null"
+    return _MODULE.sub("", inspect.formatannotation(hint))
+
+
+def require_at_least(least: float | int, **values: float | int | None) -> None:
+    """Raise ValueError, naming the parameter, for a value below `least` or NaN; None is allowed."""
+    for name, value in values.items():
+        if value is None:
+            continue
+        if not isinstance(value, Real):
+            raise TypeError(f"{name} must be a number, was: {type(value).__name__}")
+        if not value >= least:
+            raise ValueError(f"{name} must be at least {least}, was: {value}")
+
+
+def _seen(value: Any) -> str:
+    """Return what a value is, in one short line."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return f"{type(value).__name__} {value.dtype} {[*value.shape]}"
+    return f"{type(value).__name__} {reprlib.repr(value)}"
 
 
 def instead(name: str, error: Exception) -> str:
@@ -121,8 +178,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known) or 'none'}"
 
 
-def within(name: str, hints: Mapping[str, Any]) -> str:
+def within(name: str, given: Mapping[Any, Any], hints: Mapping[str, Any]) -> str:
     """Return the argument of this name inside an argument, dotted; empty if there is none."""
+    for outer, part in given.items():
+        if isinstance(part, Mapping) and name in part:
+            return f"{outer}.{name}"
     for outer, hint in hints.items():
         for kind in members(hint):
             if dataclasses.is_dataclass(kind) and name in hints_of(kind):  # type: ignore[arg-type]

@@ -27,7 +27,17 @@ from pathlib import Path
 from typing import Annotated, Any, Union
 
 from bipe import arguments
-from bipe.arguments import TARGET, fits, hints_of, members, nearest, readable, section_of, within
+from bipe.arguments import (
+    TARGET,
+    fits,
+    hints_of,
+    members,
+    nearest,
+    readable,
+    require_at_least,
+    section_of,
+    within,
+)
 
 PARTIAL = "_partial_"
 # A class attribute: the parameters that name functions of others ("module:name").
@@ -257,7 +267,7 @@ def _misnamed(
     for key in given:
         if str(key).startswith("_") or not (key in parameters or takes_any):
             meant = nearest(str(key), parameters)
-            if inner := within(str(key), hints):
+            if inner := within(str(key), given, hints):
                 meant = f"did you mean {_join(path, inner)}?"
             yield f"{_join(path, key)}: {name} has no such key; {meant}"
     missing = [
@@ -387,10 +397,3 @@ class Bounded:
         for each in dataclasses.fields(self):  # type: ignore[arg-type]
             if "least" in each.metadata:
                 require_at_least(each.metadata["least"], **{each.name: getattr(self, each.name)})
-
-
-def require_at_least(least: float | int, **values: float | int | None) -> None:
-    """Raise ValueError, naming the parameter, for a value below `least` or NaN; None is allowed."""
-    for name, value in values.items():
-        if value is not None and not value >= least:
-            raise ValueError(f"{name} must be at least {least}, was: {value}")

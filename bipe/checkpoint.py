@@ -19,8 +19,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from bipe.build import ALLOWED, TARGET, build, faults_of
-from bipe.decoder import Decoder, DecoderConfig, as_scheme
+from bipe.decoder import Decoder, DecoderConfig
 from bipe.encodings import Encoding, Scheme
+from bipe.encodings.base import as_scheme
 from bipe.sealing import (
     CONFIG,
     UNLISTED,

@@ -18,15 +18,16 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from bipe.arguments import explained, fits, require_at_least
 from bipe.attention import PATHS, Path
 from bipe.attention.context import Context, refuse_shared
 from bipe.attention.dispatch import InLayer, choose_attention
 from bipe.attention.eager import Attention, padded
 from bipe.attention.passes import pass_attention, seen_later
-from bipe.build import ALLOWED, Of, build, require_at_least
+from bipe.build import ALLOWED, Of, build
 from bipe.cache import Cache
-from bipe.encodings import Encoding, Flat, Scheme
-from bipe.encodings.base import counts_length, far_of, levels_of, of_layer, require_hook
+from bipe.encodings import Encoding, Scheme
+from bipe.encodings.base import as_scheme, counts_length, far_of, levels_of, of_layer, require_hook
 from bipe.positions import Positions, too_few_levels
 from bipe.rotation import Rotation
 
@@ -71,7 +72,11 @@ class DecoderConfig:
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "width", "n_layer", "n_head", "mlp_width", "head_width"):
-            require_at_least(1, **{name: getattr(self, name)})
+            value = getattr(self, name)
+            if not fits(value, int) and (name, value) != ("head_width", None):
+                raise TypeError(f"{name} must be int, was: {value!r}")
+            require_at_least(1, **{name: value})
+        require_at_least(1, n_kv_head=self.n_kv_head)
         for name, known in (("qk_norm", ("both", "key")), ("qkv_bias", ("qkv", "qk"))):
             if getattr(self, name) not in (None, *known):
                 said = f"{', '.join(map(repr, known))} or None"
@@ -275,6 +280,11 @@ class Decoder(nn.Module):
         tokens: ids, or vectors instead of their embeddings. With a `Context` as the cache, tokens
         are this device's part of rows that several devices share.
         """
+        if not isinstance(at, Positions):
+            raise TypeError(f"at must be Positions, was: {type(at).__name__}")
+        if not isinstance(tokens, Tensor) or tokens.ndim not in (2, 3):
+            said = [*tokens.shape] if isinstance(tokens, Tensor) else type(tokens).__name__
+            raise ValueError(f"tokens must be a tensor [batch, time], was: {said}")
         if self.levels > 1 and len(at.levels) != self.levels:
             raise ValueError(too_few_levels(len(at.levels) or 1, self.levels))
         if at.token.shape[-1] != tokens.shape[1]:
@@ -337,6 +347,7 @@ class Decoder(nn.Module):
         attend = choose_attention(bias=bias, q_at=at, k_at=keys_at, path=self.attention)
         return rotation, attend, append
 
+    @explained
     def logits(
         self, tokens: Int[Tensor, "b t"], at: Positions, *, cache: Cache | None = None
     ) -> Float[Tensor, "b t v"]:
@@ -379,15 +390,3 @@ def _constants_computed() -> contextlib.AbstractContextManager[Any]:
     """Leave the meta device, if a model is built on it: constants of encodings need values."""
     on_meta = torch.get_default_device().type == "meta"
     return torch.device("cpu") if on_meta else contextlib.nullcontext()
-
-
-def as_scheme(encoding: Any) -> Any:
-    """Wrap a bare encoding in `Flat`; return a scheme unchanged; else raise ValueError."""
-    if isinstance(encoding, Encoding):
-        return Flat(encoding=encoding)
-    if not all(callable(getattr(encoding, hook, None)) for hook in ("embed", "rotation", "bias")):
-        raise ValueError(
-            "encoding must describe a position encoding, for example "
-            f"{{'_target_': 'bipe.encodings.NoPE'}}, was: {encoding!r}"
-        )
-    return encoding

@@ -33,6 +33,8 @@ import torch
 from jaxtyping import Bool, Int, UInt8
 from torch import Tensor
 
+from bipe.arguments import explained
+
 DOCUMENT_BIT = 0
 SEGMENT_BIT = 1
 NO_DOCUMENT = -1
@@ -96,6 +98,7 @@ class Positions:
     lengths: Lengths | None = None
 
     @classmethod
+    @explained
     def from_marks(
         cls,
         marks: UInt8[Tensor, "batch time"],
@@ -112,11 +115,18 @@ class Positions:
         whatever its mark. Padding may be on either side. levels: how many are read, starting at
         `level`; with several, a unit of a level also starts where one of a coarser level does.
         """
-        if marks.ndim != 2 or marks.dtype != torch.uint8:
-            shape, dtype = list(marks.shape), marks.dtype
-            raise ValueError(f"marks must be uint8 [batch, time], were: {dtype} {shape}")
+        if not isinstance(marks, Tensor) or marks.ndim != 2 or marks.dtype != torch.uint8:
+            said = f"{type(marks).__name__} {marks.dtype} {[*marks.shape]}"
+            raise ValueError(f"marks must be a tensor uint8 [batch, time], were: {said}")
+        if level < 0 or levels < 1 or level + levels > 8 - SEGMENT_BIT:
+            raise ValueError(
+                f"level and levels must be within the {8 - SEGMENT_BIT} levels of marks, were: "
+                f"{level}, {levels}"
+            )
         if carry is not None and not isinstance(carry, Carry):
             raise ValueError("carry must be Positions.carry() of the row before, or None")
+        if carry is not None and len(carry.token) != len(marks):
+            raise ValueError(f"carry must be of {len(marks)} rows, was of {len(carry.token)}")
         at = torch.arange(marks.shape[-1], device=marks.device)
         bits = range(SEGMENT_BIT + level + levels - 1, SEGMENT_BIT + level - 1, -1)
         opens = _openings(marks, at, padding=padding, carried=carry is not None, bits=bits)

@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmenters.base import Cuts, Segmenter
+from segmenters.checks import require_type
 
 DOCUMENT, SEGMENT = 1, 2
 MAX_LEVELS = 7
@@ -54,6 +55,7 @@ def mark(anchors: Anchors, levels: Sequence[Cuts]) -> Marks:
     The first token starts the document and a segment of every level. Raises ValueError for more
     than seven levels, cuts that are not in a list of levels, or decreasing anchors.
     """
+    anchors = np.asarray(anchors)
     if any(np.ndim(cuts) != 1 for cuts in levels):
         raise ValueError("levels must be a list of the cuts of each level, such as [cuts]")
     if not 1 <= len(levels) <= MAX_LEVELS:
@@ -75,6 +77,7 @@ def anchors_from_offsets(text: str, offsets: npt.ArrayLike) -> Anchors:
     If the tokenizer trims white space from offsets, tokens of only white space count as empty.
     Raises ValueError for offsets outside the text.
     """
+    require_type("text", text, str)
     spans = np.asarray(offsets, dtype=np.int64).reshape(-1, 2)
     starts, ends = spans[:, 0], spans[:, 1]
     if spans.size and (starts.min() < 0 or ends.max() > len(text) or (starts > ends).any()):
@@ -133,7 +136,13 @@ class ByteTable:
 
     @classmethod
     def of_tokenizer(cls, fast: Any) -> ByteTable | None:
-        """Return the table of a `tokenizers.Tokenizer`; None if its ids do not decode to bytes."""
+        """Return the table of a `tokenizers.Tokenizer`, or of a fast one of transformers.
+
+        None if its ids do not decode to bytes.
+        """
+        fast = getattr(fast, "backend_tokenizer", fast)
+        if not hasattr(fast, "to_str"):
+            raise TypeError(f"fast must be a tokenizers.Tokenizer, was: {type(fast).__name__}")
         decoder = json.loads(fast.to_str())["decoder"] or {}
         steps = {step["type"] for step in decoder.get("decoders", [decoder]) if step}
         vocabulary, added = fast.get_vocab(), fast.get_added_tokens_decoder()
@@ -312,6 +321,7 @@ def segment_ids(
     fast = getattr(tokenizer, "backend_tokenizer", tokenizer)
     if not hasattr(fast, "encode_batch"):
         raise ValueError(f"tokenizer must be a fast one (tokenizers.Tokenizer), was: {tokenizer!r}")
+    require_type("segmenter", segmenter, Segmenter)
     table = ByteTable.of_tokenizer(fast)
     rows = [texts] if isinstance(texts, str) else [*texts]
     made: dict[str, list[Any]] = {

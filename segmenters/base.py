@@ -229,9 +229,17 @@ class Segmenter(ABC):
         return {
             "segmenter": public_name(type(self)),
             "version": self.version,
-            "parameters": {f.name: getattr(self, f.name) for f in dataclasses.fields(self)},
+            "parameters": {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)},
             "versions": self.versions(),
         }
+
+
+def _plain(value: Any) -> Any:
+    """Return a parameter, or the call that makes it if it is a segmenter."""
+    if not isinstance(value, Segmenter):
+        return value
+    inner = value.fingerprint()
+    return {"_target_": inner["segmenter"], **inner["parameters"]}
 
 
 def public_name(kind: type) -> str:
@@ -239,30 +247,6 @@ def public_name(kind: type) -> str:
     room = sys.modules[__name__.partition(".")[0]]
     exported = getattr(room, kind.__qualname__, None) is kind
     return f"{room.__name__ if exported else kind.__module__}.{kind.__qualname__}"
-
-
-def require_type(name: str, value: object, *kinds: type) -> None:
-    """Raise TypeError, naming the parameter, unless its value has one of these types."""
-    # To Python a bool is an int; here it never counts as one.
-    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-        article = "an" if kinds[0] is int else "a"
-        raise TypeError(
-            f"{name} must be {article} {kinds[0].__name__}, was: {type(value).__name__} {value!r}"
-        )
-
-
-def require_integer(name: str, value: object, least: int) -> None:
-    """Raise TypeError or ValueError, naming the parameter, unless it is an integer >= `least`."""
-    require_type(name, value, int)
-    if value < least:  # type: ignore[operator]
-        raise ValueError(f"{name} must be at least {least}, was: {value}")
-
-
-def require_choice(name: str, value: object, known: Iterable[str]) -> None:
-    """Raise ValueError, naming the parameter, unless its value is one of those known."""
-    known = list(known)
-    if value not in known:
-        raise ValueError(f"{name} must be one of {', '.join(known)}, was: {value!r}")
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)

@@ -15,16 +15,8 @@ from typing import Literal, Self, get_args
 import numpy as np
 import numpy.typing as npt
 
-from segmenters.base import (
-    Cuts,
-    Machine,
-    Segmenter,
-    SpacedMachine,
-    Window,
-    require_choice,
-    require_integer,
-    require_type,
-)
+from segmenters.base import Cuts, Machine, Segmenter, SpacedMachine, Window
+from segmenters.checks import require_choice, require_integer, require_type
 from segmenters.levels.bounds import CLAUSE
 from segmenters.levels.levels import Derived
 from segmenters.places import characters, utf8
@@ -109,6 +101,8 @@ def official_marks(
         starts  1   0   1   0    0    1   1
     """
     array = np.asarray(ids)
+    if array.dtype.kind not in "iu" or not array.ndim:
+        raise ValueError(f"ids must be integers [..., time], were: {array.dtype} {[*array.shape]}")
     starts = np.ones(array.shape, dtype=bool)
     starts[..., 1:] = np.isin(array[..., :-1], separators)
     return starts

@@ -97,7 +97,7 @@ PUBLIC = {
 # wherever in the file the import is. The longest name that fits decides where a file belongs.
 FLOORS = {
     "segmenters": """
-        places fields random_numbers base align registry levels controls prose code proofs
+        places fields random_numbers checks base align registry levels controls prose code proofs
         records documents turns streaming show token_files
     """,
     "bipe": """
@@ -114,6 +114,7 @@ FLOORS = {
 SHORT = 60
 REASONS = {
     "bipe/__main__.py": "the console script",
+    "segmenters/checks.py": "checks that all segmenters share",
     "segmenters/prose/thai.py": "the only file that imports PyThaiNLP",
     "segmenters/random_numbers.py": "one generator for two rooms",
     "train/commands/after/words.py": "the words of two commands, without Hydra",

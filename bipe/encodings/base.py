@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from bipe.arguments import explained
 from bipe.bias import Bias, add_biases
 from bipe.encodings.far import Far, Ids
 from bipe.positions import Level, Positions
@@ -130,6 +131,7 @@ class Flat(Fed):
 
     level = "token"
 
+    @explained
     def __init__(self, *, encoding: Encoding, far: Far | None = None) -> None:
         super().__init__()
         self.encoding, self.far = encoding, far
@@ -147,6 +149,7 @@ class Bilevel(Fed):
 
     level = "inter"
 
+    @explained
     def __init__(self, *, intra: Encoding, inter: Encoding, far: Far | None = None) -> None:
         super().__init__()
         if not intra.either_sign:
@@ -158,9 +161,23 @@ class Bilevel(Fed):
         return {"intra": self.intra, "inter": self.inter}
 
 
+def as_scheme(encoding: Any) -> Any:
+    """Wrap a bare encoding in `Flat`; return a scheme unchanged; else raise ValueError."""
+    if isinstance(encoding, Encoding):
+        return Flat(encoding=encoding)
+    hooks = ("embed", "rotation", "bias")
+    if isinstance(encoding, type) or not all(callable(getattr(encoding, x, None)) for x in hooks):
+        raise ValueError(
+            "encoding must describe a position encoding, for example "
+            f"{{'_target_': 'bipe.encodings.NoPE'}}, was: {encoding!r}"
+        )
+    return encoding
+
+
 class Chain(nn.Module):
     """Several schemes, applied in order; at most one has a far method, which affects no other."""
 
+    @explained
     def __init__(self, *, links: list[Scheme]) -> None:
         super().__init__()
         self.parts = nn.ModuleList(links)  # type: ignore[arg-type]
@@ -312,7 +329,9 @@ def levels_of(scheme: Any) -> int:
 
 
 def _require_hook(encoding: Encoding, far: Far | None) -> None:
-    """Raise ValueError for a method that would not change the encoding."""
+    """Raise TypeError for what is no encoding, ValueError for a method that would not change it."""
+    if not isinstance(encoding, Encoding):
+        raise TypeError(f"encoding must be an Encoding, such as NoPE(), was: {encoding!r}")
     if far is not None and encoding.layered:
         raise ValueError(
             f"{type(far).__name__} changes the ids of some keys, which is not supported with "

@@ -15,8 +15,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from bipe.arguments import require_at_least
 from bipe.bias import ContentBias, GateBias
-from bipe.build import require_at_least
 from bipe.encodings.base import Encoding
 
 

@@ -10,7 +10,7 @@ tokens in a flat encoding, the first token of each segment over segment indices.
 import torch
 from torch import Tensor
 
-from bipe.build import require_at_least
+from bipe.arguments import require_at_least
 from bipe.encodings.content import Content
 
 

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from bipe.build import require_at_least
+from bipe.arguments import require_at_least
 from bipe.encodings.content import Content, by_distance, distances
 
 

@@ -16,8 +16,8 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
+from bipe.arguments import require_at_least
 from bipe.bias import Bias
-from bipe.build import require_at_least
 from bipe.encodings.learned import Absolute
 from bipe.encodings.rope import RoPE
 from bipe.positions import Level, Positions

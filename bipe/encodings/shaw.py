@@ -9,7 +9,7 @@ decoder never reads. `values=False` leaves out b, which helps little.
 import torch
 from torch import Tensor
 
-from bipe.build import require_at_least
+from bipe.arguments import require_at_least
 from bipe.encodings.content import Content, by_distance, distances
 
 

@@ -11,7 +11,8 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from bipe.build import at_least, require_at_least
+from bipe.arguments import require_at_least
+from bipe.build import at_least
 from bipe.encodings.far import Far, Hook, KeyIds, Pass, QueryIds, QueryScale
 from bipe.positions import Positions, document_runs
 

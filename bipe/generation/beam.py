@@ -15,9 +15,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from bipe.build import require_at_least
+from bipe.arguments import explained, require_at_least
 from bipe.decoder import Decoder
-from bipe.generation.session import PREFILL_CHUNK, Marker, Session, require_marker, require_prompts
+from bipe.generation.session import (
+    PREFILL_CHUNK,
+    Marker,
+    Session,
+    require_marker,
+    require_prompts,
+    require_stops,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +68,7 @@ class _Open(NamedTuple):
     total: float
 
 
+@explained
 @torch.no_grad()
 def beam_search(
     model: Decoder,
@@ -83,6 +91,7 @@ def beam_search(
     if not isinstance(search, Beams):
         raise ValueError(f"search must be Beams(...), was: {search!r}")
     require_marker(model, marker, marks)
+    require_stops(stop_ids)
     capacity = len(prompt) + max_new
     session = Session(model, batch=1, marker=marker, capacity=capacity, chunk=chunk, room=max_new)
     known = None if marks is None else [marks]

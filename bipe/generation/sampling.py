@@ -14,9 +14,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from bipe.build import require_at_least
+from bipe.arguments import explained, require_at_least
 from bipe.decoder import Decoder
-from bipe.generation.session import PREFILL_CHUNK, Marker, Session, require_marker, require_prompts
+from bipe.generation.session import (
+    PREFILL_CHUNK,
+    Marker,
+    Session,
+    require_marker,
+    require_prompts,
+    require_stops,
+)
 
 _PADDING = 0  # any id serves: nothing attends to it
 _BYTES = 4  # of a character at most, in UTF-8
@@ -84,6 +91,7 @@ class Written:
     text: str | None = None
 
 
+@explained
 def generate(
     model: Decoder,
     prompts: Sequence[Sequence[int]],
@@ -111,6 +119,7 @@ def generate(
     if not isinstance(sampling, Sampling | None):
         raise ValueError(f"sampling must be Sampling(...) or None, was: {sampling!r}")
     require_marker(model, marker, marks)
+    require_stops(stop_ids, stop_strings)
     if stop_strings and decode is None:
         raise ValueError("stop_strings need decode=, a function from ids to text")
     longest = max(map(len, prompts))

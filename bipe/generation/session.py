@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from bipe.build import require_at_least
+from bipe.arguments import require_at_least
 from bipe.cache import Cache
 from bipe.decoder import Decoder
 from bipe.encodings.base import reads_segments
@@ -42,6 +42,14 @@ def require_prompts(prompts: Sequence[Sequence[int]], max_new: int) -> None:
         )
     if max_new < 1:
         raise ValueError(f"max_new must be at least 1 token, was: {max_new}")
+
+
+def require_stops(ids: Sequence[int], strings: Sequence[str] = ()) -> None:
+    """Raise ValueError for a text instead of a list, and for texts instead of ids."""
+    if isinstance(ids, str) or any(isinstance(id_, str) for id_ in ids):
+        raise ValueError(f"stop_ids must be a list of ids of tokens, was: {ids!r}")
+    if isinstance(strings, str):
+        raise ValueError(f"stop_strings must be a list of texts, was: {strings!r}")
 
 
 def require_marker(model: Decoder, marker: Marker | None, marks: object) -> None:

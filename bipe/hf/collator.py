@@ -61,6 +61,10 @@ class DataCollatorWithSegments:
                     "the Trainer removes text: set remove_unused_columns=False"
                 )
             given = dict(self.tokenizer(example["text"]))
+            if "segment_marks" not in given:
+                raise ValueError(
+                    "tokenizer must be a SegmentingTokenizer with a segmenter (tokenizer.segmenter)"
+                )
         elif "segment_marks" not in given:
             given["segment_marks"] = self.tokenizer.marks_of_ids(given["input_ids"])
         row = {  # an empty list would be float32

@@ -50,6 +50,10 @@ class Segmented:
 
     def follow(self, marker: Any) -> None:
         """Use a marker or SegmentingTokenizer for new tokens (segmentation="exact")."""
+        if not isinstance(marker, Marker) and not hasattr(marker, "marker"):
+            raise TypeError(
+                f"marker must be a Marker or a SegmentingTokenizer, was: {type(marker).__name__}"
+            )
         if not isinstance(marker, Marker) and marker.levels < self._levels:
             raise ValueError(
                 f"the model reads {self._levels} levels of units, but the tokenizer marks "

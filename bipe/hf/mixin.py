@@ -114,6 +114,12 @@ class Bilevel(Segmented):
     _marks: Tensor | None = None  # those of the forward pass under way
 
     def __init__(self, config: Any, *args: Any, **kwargs: Any) -> None:
+        own = self.config_class  # type: ignore[attr-defined]
+        if not isinstance(config, own):
+            name, given = type(self).__name__, type(config).__name__
+            raise TypeError(
+                f"config must be {own.__name__}, made by {name}.config_class, was: {given}"
+            )
         super().__init__(config, *args, **kwargs)  # type: ignore[call-arg]
         base: Any = self.base_model  # type: ignore[attr-defined]
         if not isinstance(getattr(base, "rotary_emb", None), nn.Module):
@@ -246,12 +252,19 @@ def bilevel_class(cls: type[Any]) -> type[Any]:
     )
 
 
-@functools.cache
 def bilevel(cls: type[Any]) -> type[Any]:
     """Return a class of transformers with BiPE-RoPE, and register it with the Auto classes.
 
     Its configuration has the model type bipe_..., so that nobody loads such a folder as the base.
     """
+    if not isinstance(cls, type) or getattr(cls, "config_class", None) is None:
+        said = cls.__name__ if isinstance(cls, type) else f"an object of {type(cls).__name__}"
+        raise TypeError(f"cls must be a class of models, such as LlamaForCausalLM, was: {said}")
+    return _registered(cls)  # type: ignore[arg-type]
+
+
+@functools.cache
+def _registered(cls: type[Any]) -> type[Any]:
     made = bilevel_class(cls)  # type: ignore[arg-type]
     config = made.config_class
     AutoConfig.register(config.model_type, config, exist_ok=True)

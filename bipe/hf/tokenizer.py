@@ -160,6 +160,8 @@ class SegmentingTokenizer(_WithSegmenter):
 
         texts: to measure its error on, and to choose by, as `IdTable.compile` does.
         """
+        if isinstance(texts, str):
+            raise ValueError("texts must be a list of texts, was: str")
         segmenter, texts = self._require_segmenter(), list(texts)
         table = IdTable.compile(self.pieces(), segmenter, texts=texts or [""])
         if texts:

@@ -32,10 +32,9 @@ from segmenters.base import (
     SegmenterError,
     Window,
     cuts_from_ends,
-    require_choice,
-    require_type,
     tally,
 )
+from segmenters.checks import require_choice, require_type
 from segmenters.code import haskell_lines, parsed, python_lines
 from segmenters.code.comments import prose_cuts
 from segmenters.code.tables import is_cpp

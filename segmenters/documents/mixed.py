@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Final
 
-from segmenters.base import Segmenter, nested, require_choice
+from segmenters.base import Segmenter, nested
+from segmenters.checks import require_choice
 from segmenters.code import parsed
 from segmenters.code.lines import Lines
 from segmenters.code.tables import TABLES

@@ -14,7 +14,8 @@ from pathlib import PurePosixPath
 from typing import ClassVar, Final
 
 from segmenters import registry
-from segmenters.base import Cuts, Machine, Meta, Segmenter, require_choice
+from segmenters.base import Cuts, Machine, Meta, Segmenter
+from segmenters.checks import require_choice
 from segmenters.code.lines import Lines
 from segmenters.documents.looks import kind_of_paper, looks_like
 from segmenters.documents.mixed import FORMATS, GRANULARITIES, Mixed, versions_of

@@ -26,7 +26,8 @@ from typing import Final, Self
 import numpy as np
 import numpy.typing as npt
 
-from segmenters.base import Cuts, Machine, require_integer
+from segmenters.base import Cuts, Machine
+from segmenters.checks import require_integer
 
 _BLANK: Final = re.compile(r"(?:\r\n?|\n)(?:[ \t]*+(?:\r\n?|\n))++")
 _STOP: Final = re.compile(

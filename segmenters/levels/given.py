@@ -22,7 +22,8 @@ from inspect import signature
 from itertools import takewhile
 from typing import Any, ClassVar, Literal, get_args
 
-from segmenters.base import Meta, Segmenter, SegmenterError, require_choice, require_type
+from segmenters.base import Meta, Segmenter, SegmenterError
+from segmenters.checks import require_choice, require_type
 from segmenters.places import SPACE, past
 
 Form = Literal["auto", "spans"]

@@ -10,15 +10,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from segmenters.base import (
-    Cuts,
-    Machine,
-    Meta,
-    Segmenter,
-    SegmenterError,
-    require_integer,
-    require_type,
-)
+from segmenters.base import Cuts, Machine, Meta, Segmenter, SegmenterError
+from segmenters.checks import require_integer, require_type
 from segmenters.levels.bounds import Anchors, Bound, BoundMachine, bounded, patterns_for
 
 
@@ -41,11 +34,9 @@ class Derived(Segmenter):
         return dataclasses.replace(self, of=chosen)
 
     def fingerprint(self) -> dict[str, Any]:
-        found = super(Derived, self).fingerprint()
         inner = self.of.fingerprint()
-        call = {"_target_": inner["segmenter"], **inner["parameters"]}
         versions = {"of": {"version": inner["version"], **inner["versions"]}}
-        return found | {"parameters": found["parameters"] | {"of": call}, "versions": versions}
+        return super(Derived, self).fingerprint() | {"versions": versions}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,22 +98,22 @@ class Levels(Derived):
 
     def __post_init__(self) -> None:
         super(Levels, self).__post_init__()
-        require_type("levels", self.keep, int, Sequence)
+        require_type("keep", self.keep, int, Sequence)
         names = self.of.level_names
         if isinstance(self.keep, int):
-            require_integer("levels", self.keep, 1)
+            require_integer("keep", self.keep, 1)
             if self.keep > len(names):
                 raise ValueError(
-                    f"levels must be at most {len(names)}, since {type(self.of).__name__} has "
-                    f"{', '.join(names)}, was: {self.keep}"
+                    f"levels to keep must be at most {len(names)}, since {type(self.of).__name__} "
+                    f"has {', '.join(names)}, was: {self.keep}"
                 )
         else:
             wished = [self.keep] if isinstance(self.keep, str) else [*self.keep]
             ranks = [names.index(name) for name in wished if name in names]
             if not ranks or len(ranks) < len(wished) or ranks != sorted({*ranks}):
                 raise ValueError(
-                    f"levels must be a number or among {', '.join(names)}, finest first, each "
-                    f"once, for {type(self.of).__name__}, was: {wished}"
+                    f"levels to keep must be a number or among {', '.join(names)}, finest first, "
+                    f"each once, for {type(self.of).__name__}, was: {wished}"
                 )
             object.__setattr__(self, "keep", tuple(wished))
         if self.longest is not None:

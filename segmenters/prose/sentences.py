@@ -16,15 +16,8 @@ from importlib import import_module
 from itertools import chain
 from typing import ClassVar, Self
 
-from segmenters.base import (
-    Cuts,
-    Machine,
-    Segmenter,
-    SegmenterError,
-    in_pieces,
-    require_choice,
-    require_type,
-)
+from segmenters.base import Cuts, Machine, Segmenter, SegmenterError, in_pieces
+from segmenters.checks import require_choice, require_type
 from segmenters.places import after_space
 from segmenters.prose import ahead, rules
 from segmenters.prose.line_ends import KINDS, WRAPPED, LineEnds, sections

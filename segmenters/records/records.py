@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import ClassVar, Final
 
-from segmenters.base import Cuts, Machine, Meta, Segmenter, require_choice
+from segmenters.base import Cuts, Machine, Meta, Segmenter
+from segmenters.checks import require_choice
 from segmenters.fields import path_of
 from segmenters.records import formats
 from segmenters.records.logs import LOG, Log

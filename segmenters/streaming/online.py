@@ -174,13 +174,15 @@ class TokenMarker:
     def __init__(
         self, *, segmenter: Segmenter, pieces: Sequence[bytes], skip: int = 0, levels: int = 1
     ) -> None:
-        if any(isinstance(piece, str) for piece in pieces[:1]):
-            raise ValueError("pieces must be the bytes of each id, were: str")
+        if isinstance(pieces, bytes) or not all(isinstance(piece, bytes) for piece in pieces[:1]):
+            raise ValueError("pieces must be a list of the bytes of each id")
         self._online, self._pieces = Online(segmenter=segmenter, levels=levels), pieces
         self._skip = skip
 
     def push(self, token: int) -> list[int]:
         """Read one more token; return the marks that it decides (`Online.push`)."""
+        if not 0 <= token < len(self._pieces):
+            raise ValueError(f"token must be an id of the {len(self._pieces)} pieces, was: {token}")
         piece = self._pieces[token]
         if self._skip:
             piece, self._skip = piece[self._skip :], max(0, self._skip - len(piece))

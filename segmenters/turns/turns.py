@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Self
 
-from segmenters.base import Machine, Segmenter, require_type
+from segmenters.base import Machine, Segmenter
+from segmenters.checks import require_type
 from segmenters.documents.looks import looks_like
 from segmenters.documents.mixed import Mixed, versions_of
 from segmenters.places import SPACE, past

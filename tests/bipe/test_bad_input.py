@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from types import SimpleNamespace
 
 import jaxtyping
 import numpy as np
@@ -12,11 +13,20 @@ from bipe import Carry, Decoder, DecoderConfig, Positions
 from bipe.attention.dispatch import choose_attention
 from bipe.bias import LinearBias, LinearTerm
 from bipe.cache import Cache
-from bipe.encodings import ALiBi, Encoding
+from bipe.encodings import ALiBi, Bilevel, Encoding, Flat, NoPE, RoPE
 from bipe.encodings.base import require_hook
-from bipe.generation import Beams, Session, beam_search, generate
+from bipe.generation import Beams, Sampling, Session, beam_search, generate
 from bipe.loss import IGNORE, summed_cross_entropy, token_nll
-from segmenters import Online, Sentences, TokenMarker, mark, segment_ids
+from segmenters import (
+    ByteTable,
+    Online,
+    Sentences,
+    TokenMarker,
+    anchors_from_offsets,
+    mark,
+    official_marks,
+    segment_ids,
+)
 from tests.bipe.attention.test_attention import reference, run
 from tests.bipe.conftest import (
     SCHEMES,
@@ -65,7 +75,7 @@ def agrees(kind, path, qkv, at, *, tolerance, rows=slice(None)):
 def test_shapes_are_checked_in_these_tests():
     for _ in range(2):  # the first two calls of a function in a test, see conftest.py
         with pytest.raises(jaxtyping.TypeCheckError):
-            Positions.from_marks(torch.zeros(3, dtype=torch.uint8))
+            Carry.from_columns(torch.zeros(3))
 
 
 @pytest.mark.parametrize(("kind", "path"), CASES)
@@ -222,7 +232,7 @@ def test_positions_of_other_tokens_are_refused():
         at = Positions.from_marks(torch.ones(1, time, dtype=torch.uint8))
         with pytest.raises(ValueError, match=f"of the 5 tokens of a row, were of {time}"):
             model.logits(tokens, at)
-    with pytest.raises(ValueError, match=r"marks must be uint8 \[batch, time\], were: .* \[5\]"):
+    with pytest.raises(ValueError, match=r"tensor uint8 \[batch, time\], were: Tensor .* \[5\]"):
         inspect.unwrap(Positions.from_marks.__func__)(Positions, torch.ones(5, dtype=torch.uint8))
 
 
@@ -255,22 +265,28 @@ def test_an_encoding_whose_hook_is_misspelt_is_refused():
 
 @pytest.mark.usefixtures("unchecked_types")
 def test_what_is_not_marks_is_refused():
-    for wrong in (torch.tensor([[3, 0, 2]]), torch.zeros(3, dtype=torch.uint8)):
-        with pytest.raises(ValueError, match=r"marks must be uint8 \[batch, time\]"):
+    marks = torch.zeros(1, 3, dtype=torch.uint8)
+    for wrong in (torch.tensor([[3, 0, 2]]), marks[0], marks.numpy()):
+        with pytest.raises(ValueError, match=r"marks must be a tensor uint8 \[batch, time\]"):
             Positions.from_marks(wrong)
     at = Positions.from_marks(torch.zeros(1, 3, dtype=torch.uint8))
     with pytest.raises(ValueError, match=r"Positions\.carry\(\)"):
         Positions.from_marks(torch.zeros(1, 3, dtype=torch.uint8), carry=at)
+    for level, levels in ((-1, 1), (0, 0), (7, 1), (5, 3)):
+        with pytest.raises(ValueError, match=f"within the 7 levels of marks, were: {level}"):
+            Positions.from_marks(marks, level=level, levels=levels)
     anchors = np.arange(5)
     with pytest.raises(ValueError, match=r"\[cuts\]"):
         mark(anchors, np.array([0, 3]))
-    with pytest.raises(ValueError, match="pieces must be the bytes of each id"):
+    with pytest.raises(ValueError, match="pieces must be a list of the bytes of each id"):
         TokenMarker(segmenter=Sentences(), pieces=["a", "b"])
 
 
 @pytest.mark.usefixtures("unchecked_types")
 def test_arguments_of_another_kind_are_named():
     model, flat = small_decoder("bipe_rope"), small_decoder("flat_rope")
+    at = Positions.from_marks(torch.zeros(1, 2, dtype=torch.uint8))
+    tokens = torch.ones(1, 2, dtype=torch.long)
     for told, call in {
         "prompts must be a list of lists": lambda: generate(flat, [1, 2], max_new=1),
         "one list for each prompt": lambda: generate(flat, "Kelp", max_new=1),
@@ -278,9 +294,58 @@ def test_arguments_of_another_kind_are_named():
         "marker must be a Marker": lambda: generate(model, [[1]], max_new=1, marker=Sentences()),
         "continues one prompt": lambda: beam_search(flat, [[1]], max_new=1, search=Beams()),
         "search must be Beams": lambda: beam_search(flat, [1], max_new=1, search=3),
+        "config must be DecoderConfig": lambda: Decoder({}),
+        r"tokens must be a tensor \[batch, time\], was: \[2\]": lambda: flat.logits(tokens[0], at),
+        "stop_ids must be a list of ids": lambda: generate(flat, [[1]], max_new=1, stop_ids=["a"]),
+        "stop_strings must be a list": lambda: generate(flat, [[1]], max_new=1, stop_strings="a"),
         "segmenter must be one": lambda: Online(segmenter=Sentences),
         "tokenizer must be a fast one": lambda: segment_ids("a", None, segmenter=Sentences()),
-        "config must be DecoderConfig": lambda: Decoder({}),
     }.items():
         with pytest.raises(ValueError, match=told):
             call()
+    sizes = {"vocab_size": 61, "n_layer": 1, "n_head": 6, "mlp_width": 64}
+    scheme, fast = {"intra": target("NoPE"), "inter": NoPE()}, SimpleNamespace(encode_batch=None)
+    for told, call in {
+        r"marks must be UInt8\[Tensor, 'batch time'\], was: list \[\[3, 0\]\]": lambda: (
+            Positions.from_marks([[3, 0]])
+        ),
+        r"prompts must be .*, was: Tensor torch.int64 \[1, 2\]": lambda: generate(
+            flat, tokens, max_new=1
+        ),
+        "max_new must be int, was: str '2'": lambda: generate(flat, [[1]], max_new="2"),
+        "at must be Positions, was: Tensor": lambda: flat.logits(tokens, tokens),
+        "tokens must be Int.*, was: Positions": lambda: flat.logits(at, tokens),
+        "width must be int, was: '48'": lambda: DecoderConfig(width="48", **sizes),
+        "n_kv_head must be a number, was: str": lambda: DecoderConfig(
+            width=48, n_kv_head="2", **sizes
+        ),
+        "temperature must be a number, was: str": lambda: Sampling(temperature="1"),
+        "encoding must be Encoding, was: the class RoPE": lambda: Flat(encoding=RoPE),
+        "fast must be a tokenizers.Tokenizer, was: str": lambda: ByteTable.of_tokenizer("gpt2"),
+        "width must be int, was: 48.0": lambda: DecoderConfig(width=48.0, **sizes),
+        "intra must be Encoding, was: dict": lambda: Bilevel(**scheme),
+        "text must be a str, was: list": lambda: anchors_from_offsets([(0, 1)], "a"),
+        "segmenter must be a Segmenter": lambda: segment_ids("a", fast, segmenter=None),
+    }.items():
+        with pytest.raises(TypeError, match=told):
+            call()
+    with pytest.raises(ValueError, match="encoding must describe"):
+        Decoder(DecoderConfig(width=48, encoding=RoPE, **sizes))
+    with pytest.raises(ValueError, match="ids must be integers"):
+        official_marks("abc")
+    with pytest.raises(ValueError, match="carry must be of 1 rows, was of 2"):
+        rows = Positions.from_marks(torch.zeros(2, 2, dtype=torch.uint8))
+        Positions.from_marks(torch.zeros(1, 2, dtype=torch.uint8), carry=rows.carry())
+    marker = TokenMarker(segmenter=Sentences(), pieces=[b"a", b"b"])
+    for token in (2, -1):
+        with pytest.raises(ValueError, match=f"token must be an id of the 2 pieces, was: {token}"):
+            marker.push(token)
+
+
+@pytest.mark.usefixtures("unchecked_types")
+def test_a_call_that_fails_for_another_reason_is_left_alone():
+    model = small_decoder("flat_rope")
+    with pytest.raises(TypeError, match="required keyword-only argument: 'max_new'"):
+        generate(model, [[1]])
+    with pytest.raises(ValueError, match="ids must be from 0 to 60, was: 99"):
+        generate(model, [[99]], max_new=1)

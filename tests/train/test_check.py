@@ -78,6 +78,9 @@ def test_an_unknown_key_is_named_with_what_was_meant():
     assert fault == "stepz: the configuration has no such key; did you mean 'steps'?"
     (fault,) = faults(encoding=ROPE | {"thetta": 3.0})
     assert fault == "encoding.thetta: RoPE has no such key; did you mean 'theta'?"
+    yarn = {"_target_": "bipe.extension.YaRN", "factor": 4.0, "original_length": 16}
+    (fault,) = faults(encoding=ROPE | {"factor": 3.0, "stretch": yarn})
+    assert fault.endswith("RoPE has no such key; did you mean encoding.stretch.factor?")
 
 
 def test_a_key_like_no_other_gets_the_list_of_keys():

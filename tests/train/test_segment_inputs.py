@@ -9,11 +9,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tokenizers
+import yaml
 
+from bipe.build import build
 from segmenters import Mixed
+from segmenters.registry import SEGMENTERS, make
 from segmenters.show import CutText, counted, page, shown
 from train.cli import main
 from train.data.rows.source_segmenter import built
+
+OPTIONS = sorted((Path(__file__).parents[2] / "conf" / "segmenter").glob("*.yaml"))
 
 
 @pytest.fixture
@@ -123,3 +128,17 @@ def test_a_language_without_any_grammar_is_named(capsys, tmp_path, words, named)
     told = capsys.readouterr().err
     assert f"; 100% physical lines: no grammar of {named}; 2 segments" in told
     assert f"no grammar of {named}; there are: " in told and "--language" not in told
+
+
+def test_names_are_those_of_the_configuration():
+    assert {path.stem for path in OPTIONS} == set(SEGMENTERS)
+
+
+@pytest.mark.parametrize("path", OPTIONS, ids=lambda path: path.stem)
+def test_the_fingerprint_of_each_option_builds_it_again(path):
+    option = yaml.safe_load(path.read_text(encoding="utf-8"))
+    made = build(option)
+    told = json.loads(json.dumps(made.fingerprint()))
+    assert build({"_target_": told["segmenter"], **told["parameters"]}) == made
+    if path.stem != "turns":  # the option also works during generation
+        assert make(path.stem, **({"ends": made.ends} if path.stem == "pattern" else {})) == made

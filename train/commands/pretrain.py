@@ -13,8 +13,8 @@ import torch
 import yaml
 
 from bipe.build import TARGET, find
-from bipe.decoder import DecoderConfig, as_scheme
-from bipe.encodings.base import levels_of
+from bipe.decoder import DecoderConfig
+from bipe.encodings.base import as_scheme, levels_of
 from bipe.positions import Positions
 from train.config import Config, encoding_name, slug
 from train.config.check import LOGGER

@@ -191,7 +191,8 @@ def _group(command: str, name: str) -> str:
     lines = [f"{name}=OPTION", ""]
     for option, text in options(name).items():
         comments = (line[2:] for line in text if line.startswith("# ") and "@package" not in line)
-        lines.append(_cut(f"  {option:<18}  {next(comments, '')}".rstrip()))
+        told = f"  {option:<18}  {next(comments, '')}"
+        lines += textwrap.wrap(told, _width(), subsequent_indent=" " * 22, break_long_words=False)
     file = resources.files("conf").joinpath("command", f"{command}.yaml")
     yaml = "\n".join([*_config(), file.read_text() if file.is_file() else ""])
     default = dict(_DEFAULT.findall(yaml)).get(name, "")

@@ -173,6 +173,16 @@ def test_a_class_without_one_rotation_is_refused():
         cls(config)
 
 
+@pytest.mark.usefixtures("unchecked_types")
+def test_what_is_no_class_and_a_config_of_the_base_are_refused():
+    config = llama_config(transformers.LlamaConfig)
+    for wrong in (config, transformers.LlamaConfig, "LlamaForCausalLM"):
+        with pytest.raises(TypeError, match=r"must be a class of models, .* was: "):
+            bilevel(wrong)
+    with pytest.raises(TypeError, match=r"by BipeLlamaForCausalLM\.config_class, was: Llama"):
+        bilevel(transformers.LlamaForCausalLM)(config)
+
+
 @torch.no_grad()
 @pytest.mark.parametrize("kind", ["llama_bipe_rope", "bipe_rope", "bipe_alibi"])
 def test_the_base_model_called_by_itself_reads_segments(kind):

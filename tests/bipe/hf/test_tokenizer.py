@@ -229,6 +229,7 @@ class TestCollator:
                 [{k: v[0] for k, v in packed.items()}]
             )
 
+    @pytest.mark.usefixtures("unchecked_types")
     def test_what_does_not_fit_is_refused(self):
         collate = DataCollatorWithSegments(tokenizer=self.tokenizer)
         with pytest.raises(ValueError, match="needs input_ids or text"):
@@ -241,6 +242,14 @@ class TestCollator:
             DataCollatorWithSegments(tokenizer=self.tokenizer, flash=True)
         with pytest.raises(ValueError, match="no padding"):
             DataCollatorWithSegments(tokenizer=self.tokenizer, packed=True, pad_to_multiple_of=8)
+        plain = PreTrainedTokenizerFast(tokenizer_object=self.tokenizer.backend_tokenizer)
+        for without in (plain, tokenizer_of(plain.backend_tokenizer, None)):
+            with pytest.raises(ValueError, match="SegmentingTokenizer with a segmenter"):
+                DataCollatorWithSegments(tokenizer=without)([{"text": "One. Two."}])
+        with pytest.raises(TypeError, match="marker must be a Marker or a SegmentingTokenizer"):
+            self.model().follow(plain)
+        with pytest.raises(ValueError, match="texts must be a list of texts, was: str"):
+            self.tokenizer.attach(self.model(), "One. Two.")
 
     def model(self):
         model = model_of("bipe_rope")

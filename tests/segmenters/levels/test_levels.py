@@ -227,15 +227,18 @@ def test_levels_of_auto_are_those_of_the_document_by_rank():
 @pytest.mark.parametrize(
     ("options", "rule"),
     [
-        ({"keep": 0}, "levels must be at least 1, was: 0"),
-        ({"keep": 4}, "levels must be at most 3, since Verses has line, stanza, book, was: 4"),
+        ({"keep": 0}, "keep must be at least 1, was: 0"),
+        (
+            {"keep": 4},
+            "levels to keep must be at most 3, since Verses has line, stanza, book, was: 4",
+        ),
         (
             {"keep": ["verse"]},
-            r"levels must be a number or among line, stanza, book, .* was: \['verse'\]",
+            r"levels to keep must be a number or among line, stanza, book, .* was: \['verse'\]",
         ),
         ({"keep": ["book", "line"]}, "finest first, each once"),
         ({"keep": ["line", "line"]}, "finest first, each once"),
-        ({"keep": []}, "levels must be a number or among"),
+        ({"keep": []}, "levels to keep must be a number or among"),
         ({"longest": 0}, "longest must be at least 1, was: 0"),
         ({"longest": "9 words"}, "longest must be a number of characters, or a text such as"),
         ({"longest": "0 tokens"}, "longest must be a number of characters, or a text such as"),

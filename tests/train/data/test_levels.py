@@ -190,7 +190,7 @@ def test_one_level_is_prepared_as_before(corpus, tmp_path):
 
 def test_levels_that_a_segmenter_does_not_have_are_refused(corpus, tmp_path):
     with pytest.raises(
-        ValueError, match=r"levels must be a number or among segment, .* for Newline, was"
+        ValueError, match=r"levels to keep must be a number or among segment, .* for Newline, was"
     ):
         prepared(corpus, tmp_path / "out", segmenter=Newline(), levels=["page"])
 

@@ -17,8 +17,8 @@ from typing import Any
 
 import torch
 
-from bipe.decoder import Decoder, DecoderConfig, as_scheme
-from bipe.encodings.base import levels_of
+from bipe.decoder import Decoder, DecoderConfig
+from bipe.encodings.base import as_scheme, levels_of
 from bipe.extension import extend_config
 from bipe.positions import Positions
 from segmenters.show.measures import counted

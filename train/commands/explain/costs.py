@@ -16,8 +16,8 @@ import torch
 from bipe.attention.dispatch import Case, choose_attention, choose_rule
 from bipe.attention.fused import bias_row_works
 from bipe.build import build
-from bipe.decoder import Decoder, DecoderConfig, as_scheme
-from bipe.encodings.base import Encoding, Layers, far_of, levels_of
+from bipe.decoder import Decoder, DecoderConfig
+from bipe.encodings.base import Encoding, Layers, as_scheme, far_of, levels_of
 from bipe.positions import Positions
 from segmenters.show.measures import counted, size
 from train.errors import as_config_error

@@ -89,8 +89,6 @@ class HuggingFace(Rows):
     @contextmanager
     def explained(self) -> Iterator[None]:
         """Turn errors of `datasets` in the block into DataError with the path and the fix."""
-        import datasets
-
         try:
             yield
         except DataError:
@@ -99,7 +97,7 @@ class HuggingFace(Rows):
             if "scripts are no longer supported" not in str(fault):
                 raise
             raise DataError(f"path={self.path}: {_SCRIPT_CURE}") from fault
-        except (OSError, ValueError, datasets.exceptions.DatasetsError) as fault:
+        except Exception as fault:  # the clients of the network have errors of their own
             raise DataError(
                 f"{self.label()}, split={self.split}: {type(fault).__name__}: {fault}. Check path, "
                 "name, split and the network (HF_HUB_OFFLINE), or read local files instead"

@@ -1,5 +1,6 @@
 """Documents as a command line names them: files, folders, rows of files, the standard input."""
 
+import dataclasses
 import os
 import sys
 from collections.abc import Iterator
@@ -47,8 +48,12 @@ def documents(name: str, *, text_key: str | None, fields: list[str]) -> Iterator
 
     options: dict[str, Any] = {"meta_keys": [*KNOWN_FIELDS, *fields]} if fields else {}
     made: Reader = getattr(readers_of, kind)(path=name, text_key=text_key or "text", **options)
+    named = f"{PurePath(name).name}:"
     try:
-        yield from made
+        for one in made:
+            # Rows are named by their file; here it may be in any folder.
+            whole = f"{name}:{one.id.removeprefix(named)}" if one.id.startswith(named) else one.id
+            yield dataclasses.replace(one, id=whole)
     except DataError as fault:
         raise UserError(str(fault).replace("text_key=", "--text-key ")) from None
 

@@ -17,8 +17,8 @@ import torch
 from bipe.attention.dispatch import Case, bias_kind, choose_rule
 from bipe.attention.fused import bias_row_works
 from bipe.build import build
-from bipe.decoder import Decoder, DecoderConfig, as_scheme
-from bipe.encodings.base import Scheme, levels_of
+from bipe.decoder import Decoder, DecoderConfig
+from bipe.encodings.base import Scheme, as_scheme, levels_of
 from bipe.positions import Positions
 from train.data.rows.choices import uneven
 from train.fit.flops import Flops, peak_flops, step_flops

@@ -125,7 +125,7 @@ def _downloaded(path: str, *, task: str) -> Path:
     address = path if path.partition("?")[0].endswith(".zip") else f"{path.rstrip('/')}/{task}.zip"
     try:
         return Path(datasets.DownloadManager().download(address))
-    except (OSError, ValueError, datasets.exceptions.DatasetsError) as fault:
+    except Exception as fault:  # the clients of the network have errors of their own
         raise DataError(
             f"path={redacted(address)}: {type(fault).__name__}: {redacted(str(fault))}. Check the "
             "address and the network (HF_HUB_OFFLINE), or set path= to a local zip"
