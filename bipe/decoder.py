@@ -352,7 +352,13 @@ class Decoder(nn.Module):
         self, tokens: Int[Tensor, "b t"], at: Positions, *, cache: Cache | None = None
     ) -> Float[Tensor, "b t v"]:
         """Return all logits at once, for short inputs; loss.py computes long ones in chunks."""
-        return self.head(self(tokens, at, cache=cache))
+        try:
+            return self.head(self(tokens, at, cache=cache))
+        except IndexError as error:  # of torch, which names neither the id nor the vocabulary
+            low, high, most = int(tokens.min()), int(tokens.max()), self.config.vocab_size - 1
+            if low >= 0 and high <= most:
+                raise
+            raise ValueError(f"tokens must be from 0 to {most}, were: {low} to {high}") from error
 
     @torch.no_grad()
     def init_weights(self, *, seed: int) -> None:

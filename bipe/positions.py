@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -169,9 +170,11 @@ class Positions:
 
     def ids(self, level: Level) -> Int[Tensor, "batch time"]:
         """Return the ids that a level counts; ValueError if they were not derived."""
-        if not level.startswith("level"):
+        if level in IDS:
             found: Tensor = getattr(self, level)
             return found
+        if not re.fullmatch(r"level\d+", level):
+            raise ValueError(f"level must be one of {', '.join(IDS)}, level0 ..., was: {level!r}")
         number = int(level.removeprefix("level"))
         if number >= len(self.levels):
             raise ValueError(too_few_levels(len(self.levels) or 1, number + 1))

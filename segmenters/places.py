@@ -13,6 +13,17 @@ import numpy.typing as npt
 
 _LF, _CR = 10, 13
 _BLOCK = 1 << 20  # bytes at once, since their places take eight times their memory
+# In a class of characters: marks that belong to words and are no letters to Python, such as vowels
+# of Hindi, Hebrew and Arabic; what words consist of; letters of scripts without spaces.
+MARKS = (
+    "\u0300-\u036f\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed"
+    "\u0730-\u074a\u07a6-\u07b0\u0900-\u0903\u093a-\u0963\u0981-\u0dff\u200c\u200d"
+)
+WORD = rf"\w{MARKS}"
+UNSPACED = (
+    "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+    "\U00020000-\U0003ffff"
+)
 SPACE = re.compile(r"\s*+")
 BLANK_LINES = re.compile(r"(?:[ \t]*+(?:\r\n?|\n))*+")
 

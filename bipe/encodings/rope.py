@@ -22,6 +22,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from bipe.arguments import require_at_least
 from bipe.build import Bounded
 from bipe.encodings.base import Encoding
 from bipe.encodings.far import Ids
@@ -96,6 +97,7 @@ class RoPE(Encoding):
         stretch: Stretch | None = None,
     ) -> None:
         super().__init__()
+        require_at_least(2, head_width=head_width)
         if head_width % 2:
             raise ValueError(f"head_width must be even, was: {head_width}")
         self.features = span_of(part, name="part", whole=head_width, step=2)

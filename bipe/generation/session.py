@@ -36,7 +36,9 @@ def require_prompts(prompts: Sequence[Sequence[int]], max_new: int) -> None:
     """Raise ValueError for prompts that are not lists of ids, or empty, or `max_new` below 1."""
     if isinstance(prompts, str) or any(isinstance(x, str | int | float) for x in prompts):
         raise ValueError("prompts must be a list of lists of ids, one list for each prompt")
-    if not prompts or not all(len(prompt) for prompt in prompts):
+    if not len(prompts):
+        raise ValueError("prompts must hold at least one prompt, were: none")
+    if not all(len(prompt) for prompt in prompts):
         raise ValueError(
             "each prompt must have at least one token; begin with the end-of-document token"
         )

@@ -66,7 +66,7 @@ class Auto(Segmenter):
     """
 
     granularity: str = "physical"
-    version: ClassVar[int] = 7
+    version: ClassVar[int] = 8
     lookahead = None
     level_names = ("segment", "block", "part")
 

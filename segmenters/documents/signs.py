@@ -7,6 +7,7 @@ lines. Each is linear: bounded or possessive repeats, nothing nested.
 import re
 from typing import Final
 
+from segmenters.places import MARKS, UNSPACED, WORD
 from segmenters.records.guesses import RECORD_SIGNS
 
 Sign = tuple[str, int, re.Pattern[str]]
@@ -113,8 +114,9 @@ UNLIKE_CODE: Final = frozenset(("chain_of_thought", "markdown", "html"))
 # "ANN: Then we ...", "[10:15] <ann> then": a name, and words in small letters. Behind a time, names
 # may also be numbers of telephones and begin with emoji; small letters of ASCII are levels of logs.
 SAID: Final = re.compile(
-    r"^(?:(?P<name>[^\W\d_a-z][\w.'-]{0,20}(?: [^\W\d_a-z][\w.'-]{0,20}){0,3}):[ \t]"
-    r"(?=[^\n]*[^\W\d_A-Z]{2}[^\n]* )"
+    rf"^(?:(?P<name>[^\W\d_a-z][{WORD}.'-]{{0,20}}(?: [^\W\d_a-z][{WORD}.'-]{{0,20}}){{0,3}})"
+    rf"(?::[ \t]|\uff1a)"
+    rf"(?=[^\n]*[^\W\d_A-Z](?:[^\W\d_A-Z]|[{MARKS}])[^\n]* |[^\n]*[{UNSPACED}]{{2}})"
     r"|\[?(?:\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4},?[ T])?\d{1,2}:\d\d(?::\d\d)?(?: ?[AP]M)?\]?(?: -)?"
     r"[ \t]{1,4}(?P<nick><[^>\n]{1,30}>|\*|(?:[A-Z]|\+\d|[^\0-\x7f])[^\n:<>=\[\]{}]{0,30}:))",
     _LINES,
@@ -222,15 +224,22 @@ FORMATS: Final[tuple[Sign, ...]] = tuple(
 # What begins a block of reStructuredText at the left edge; docstrings of code have it too.
 DIRECTIVE: Final = re.compile(r"(?:\A|(?<=\n)[ \t]*\r?\n)\.\. [a-z][\w:-]{1,40}::(?=[ \t\r\n]|\Z)")
 
+# Letters with their marks, which are no letters to Python: Hindi has vowels of that kind. Left out
+# are white space, digits, ASCII and Latin-1 punctuation, symbols, private characters, emoji.
+_LETTER = (
+    r"[^\s\d_\x00-\x1f!-/:-@\[-`{-\u00a9\u00ab-\u00b4\u00b6-\u00b9\u00bb-\u00bf\u00d7\u00f7"
+    r"\u2000-\u200b\u200e-\u2bff\u2e00-\u2e7f\u3000-\u3004\u3007-\u3020\u3030\u303d-\u303f"
+    r"\ud800-\uf8ff\ufe10-\ufe1f\ufe30-\ufe6f\uff00-\uff20\ufff0-\uffff\U0001f000-\U0001faff]"
+)
 # Words with at most some punctuation around them, four in a row: what people write, code rarely.
 _WORD = (
-    r"[\"'(\u201c\u2018*_`]{0,2}[^\W\d_]{1,40}(?:['\u2019-][^\W\d_]{1,40}){0,4}+"
+    rf"[\"'(\u201c\u2018*_`]{{0,2}}{_LETTER}{{1,40}}(?:['\u2019-]{_LETTER}{{1,40}}){{0,4}}+"
     r"[,;:.!?)\"'\u201d\u2019*_`]{0,9}(?!\S)"
 )
 RUNNING: Final = re.compile(
     rf"(?<!\S){_WORD}(?:[ \t]++{_WORD}){{3,}}+"
     # Scripts without spaces between words.
-    r"|[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ud7ff\uf900-\ufaff\uff00-\uff9f]{6,}+"
+    r"|[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u2e80-\ud7ff\uf900-\ufaff\uff00-\uff9f]{6,}+"
 )
 # A block of any language in Markdown.
 FENCED: Final = re.compile(

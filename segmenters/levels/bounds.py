@@ -63,8 +63,8 @@ class Bound:
             found = _WISH.fullmatch(wish)
             if found is None or int(found[1]) < 1:
                 raise ValueError(
-                    "longest must be a number of characters, or a text such as '512 characters' or "
-                    f"'128 tokens', was: {wish!r}"
+                    "longest must be a number of characters, at least 1, or a text such as "
+                    f"'512 characters' or '128 tokens', was: {wish!r}"
                 )
             unit = "tokens" if (found[2] or "").startswith("token") else "characters"
             return cls(number=int(found[1]), unit=unit)

@@ -16,7 +16,7 @@ from segmenters.records.logs import LOG, Log
 from segmenters.records.reading import Format, Reading
 from segmenters.records.statements import JSON, SQL, Json, Sql
 from segmenters.records.yaml import YAML, Yaml
-from segmenters.registry import route_of_file
+from segmenters.registry import language_of, route_of_file
 
 FORMATS: Final[Mapping[str, Format]] = {
     **formats.FORMATS,
@@ -44,7 +44,7 @@ class Records(Segmenter):
     """
 
     format: str = "auto"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def __post_init__(self) -> None:
         require_choice("format", self.format, ("auto", *FORMATS))
@@ -88,4 +88,6 @@ class Records(Segmenter):
 
 def _format_of(path: str) -> str | None:
     found = route_of_file(PurePath(path.lower()))
+    if found == "code":  # JSON and SQL are languages, too
+        found = language_of(path)
     return found if found in FORMATS else None

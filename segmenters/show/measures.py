@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmenters.base import Cuts, Segmenter
+from segmenters.places import UNSPACED
 
 Integers = npt.NDArray[np.int64]
 
@@ -29,9 +30,7 @@ _MOST_SEPARATORS = 12
 LINE_END, BLANK_LINE, WHITE_SPACE, NONE = "line end", "blank line", "white space", "none"
 _LINE_END = re.compile(r"\r\n?|\n")
 # Thai and Lao, Burmese, Khmer, kana, Han.
-_UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
-)
+_UNSPACED = re.compile(f"[{UNSPACED}]")
 _BLANK_LINES = re.compile(r"(?:\r\n?|\n)(?:[^\S\r\n]*(?:\r\n?|\n))+")
 _BLANK_LINE = re.compile(r"\n[ \t]*\r?\n|\r[ \t]*\r")
 # Control characters would steer the reader's terminal, marks of direction reorder what is shown,

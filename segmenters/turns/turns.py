@@ -17,13 +17,13 @@ from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
-from typing import Self
+from typing import ClassVar, Self
 
 from segmenters.base import Machine, Segmenter
 from segmenters.checks import require_type
 from segmenters.documents.looks import looks_like
 from segmenters.documents.mixed import Mixed, versions_of
-from segmenters.places import SPACE, past
+from segmenters.places import SPACE, WORD, past
 from segmenters.registry import of_kind
 
 _ROLES = ("User", "USER", "Assistant", "ASSISTANT", "Human", "AI", "System", "SYSTEM", "Bot")
@@ -43,7 +43,10 @@ _TIME = (
     r"\[?(?:\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4},?[ T]{1,2})?\d{1,2}:\d\d(?::\d\d)?"
     r"(?:[ \u202f]?[AaPp][Mm])?\]?(?:[ ]-)?"
 )
-_NAME = r"[^\W\d_a-z][\w.'()&\u2019-]{0,30}(?:[ ][\w.'()&/\u2019-]{1,20}){0,3}:(?!\S)"
+_NAME = (
+    rf"[^\W\d_a-z][{WORD}.'()&\u2019-]{{0,30}}(?:[ ][{WORD}.'()&/\u2019-]{{1,20}}){{0,3}}"
+    r"(?::(?!\S)|\uff1a)"
+)
 _NICK = r"<[\w@+~%&\[\]|` -]{1,30}>"
 _NAMED = rf"{_TIME}[ \t]{{1,4}}(?=[^\s-])|{_NICK}|{_NAME}"
 # The end of a piece that may begin a mark.
@@ -89,6 +92,7 @@ class Turns(Segmenter):
 
     of: Segmenter | None = None
     names: bool = False
+    version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         require_type("names", self.names, bool)

@@ -226,6 +226,15 @@ def test_a_model_with_segments_needs_a_way_to_find_them():
     assert generate(model, [[1, 2]], max_new=2, marks=[[3, 0]])
 
 
+@pytest.mark.usefixtures("unchecked_types")
+def test_prompts_may_be_a_tensor():
+    model, prompts = small_decoder("flat_rope"), torch.tensor([[1, 2], [3, 4]])
+    (first, second), given = generate(model, prompts, max_new=3), prompts.tolist()
+    assert [first, second] == generate(model, given, max_new=3)
+    with pytest.raises(ValueError, match="each prompt must have at least one token"):
+        generate(model, prompts[:, :0], max_new=3)
+
+
 def test_positions_of_other_tokens_are_refused():
     model, tokens = small_decoder("bipe_rope"), torch.ones(1, 5, dtype=torch.long)
     for time in (1, 4, 6):
@@ -286,9 +295,12 @@ def test_what_is_not_marks_is_refused():
 def test_arguments_of_another_kind_are_named():
     model, flat = small_decoder("bipe_rope"), small_decoder("flat_rope")
     at = Positions.from_marks(torch.zeros(1, 2, dtype=torch.uint8))
-    tokens = torch.ones(1, 2, dtype=torch.long)
+    tokens, late = torch.ones(1, 2, dtype=torch.long), torch.arange(2)
     for told, call in {
         "prompts must be a list of lists": lambda: generate(flat, [1, 2], max_new=1),
+        "at least one prompt, were: none": lambda: generate(flat, [], max_new=1),
+        "tokens must be from 0 to 60, were: 1 to 61": lambda: flat.logits(tokens + 60 * late, at),
+        "level must be one of .*, was: 'intar'": lambda: at.ids("intar"),
         "one list for each prompt": lambda: generate(flat, "Kelp", max_new=1),
         "sampling must be Sampling": lambda: generate(flat, [[1]], max_new=1, sampling=0.7),
         "marker must be a Marker": lambda: generate(model, [[1]], max_new=1, marker=Sentences()),
@@ -309,9 +321,7 @@ def test_arguments_of_another_kind_are_named():
         r"marks must be UInt8\[Tensor, 'batch time'\], was: list \[\[3, 0\]\]": lambda: (
             Positions.from_marks([[3, 0]])
         ),
-        r"prompts must be .*, was: Tensor torch.int64 \[1, 2\]": lambda: generate(
-            flat, tokens, max_new=1
-        ),
+        "prompts must be Sequence.*, was: int 3": lambda: generate(flat, 3, max_new=1),
         "max_new must be int, was: str '2'": lambda: generate(flat, [[1]], max_new="2"),
         "at must be Positions, was: Tensor": lambda: flat.logits(tokens, tokens),
         "tokens must be Int.*, was: Positions": lambda: flat.logits(at, tokens),

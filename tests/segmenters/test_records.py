@@ -212,6 +212,12 @@ def test_the_format_is_decided_by_name_or_looks(name, text, format):
         assert Records().choose(text=text, name=name) == Records(format=format)
 
 
+def test_json_is_code_unless_records_are_asked_for():
+    assert route(name="a.json", text="[1]") == "code"
+    assert Records().choose(text="[1]", name="a.json") == Records(format="json")
+    assert Records().choose(text="x", name="a.py") == Records()
+
+
 def test_formats_that_are_unknown_are_refused():
     with pytest.raises(ValueError, match="format must be one of"):
         Records(format="docx")

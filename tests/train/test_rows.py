@@ -134,6 +134,7 @@ def test_several_folders_are_trained_on_and_evaluated(data, tmp_path, capsys):
         ),
         ("rows.curriculum=[{length: 8, steps: 6}]", "takes 6 steps before rows have row_length"),
         ("rows.curriculum=[{length: 8.5, steps: 6}]", "rows.curriculum must be "),
+        ("rows.curriculum=[8, 16]", "must be a list of {length: tokens, steps: steps}, or null"),
         ("rows.budget=time", "rows.budget must be one of tokens, rows, was: time"),
         ("rows.if_repeated=ask", "rows.if_repeated must be one of warn, refuse"),
         ("rows.on_batch_change=ask", "must be one of refuse, convert"),

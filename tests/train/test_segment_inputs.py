@@ -130,6 +130,36 @@ def test_a_language_without_any_grammar_is_named(capsys, tmp_path, words, named)
     assert f"no grammar of {named}; there are: " in told and "--language" not in told
 
 
+def test_a_class_of_ones_own_may_be_in_another_folder(file, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "cfg").mkdir()
+    own = "from segmenters import Stride\n\n\nclass Fives(Stride):\n    pass\n"
+    (tmp_path / "cfg" / "elsewhere_fives.py").write_text(own)
+    words = ["segment", str(file), "--json", "--segmenter", "elsewhere_fives.Fives:length=5"]
+    assert main(words) == 2 and "folder of --config-dir" in capsys.readouterr().err
+    assert main([*words, "--config-dir", str(tmp_path / "cfg")]) == 0
+    assert json.loads(capsys.readouterr().out)["cuts"][1] == 5
+
+
+def test_a_folder_without_files_is_told(tmp_path, capsys):
+    (tmp_path / "empty" / "in").mkdir(parents=True)
+    (tmp_path / "empty" / ".hidden").touch()
+    (tmp_path / "a.txt").write_text("One.")
+    assert main(["segment", str(tmp_path / "empty"), str(tmp_path / "a.txt")]) == 2
+    told = capsys.readouterr()
+    assert "One." in told.out and "empty: a folder without files" in told.err
+
+
+def test_rows_of_two_files_of_one_name_are_told_apart(tmp_path, capsys):
+    names = [str(tmp_path / folder / "a.jsonl") for folder in "xy"]
+    for name in names:
+        Path(name).parent.mkdir()
+        Path(name).write_text('{"text": "One."}\n')
+    assert main(["segment", *names, "--json"]) == 0
+    found = [json.loads(line)["file"] for line in capsys.readouterr().out.splitlines()]
+    assert found == [f"{name}:1" for name in names]
+
+
 def test_names_are_those_of_the_configuration():
     assert {path.stem for path in OPTIONS} == set(SEGMENTERS)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from train.commands.before.needs import data_of_runs
 from train.config import Config
 from train.fit import runs
 from train.report.content import terminal_tables
@@ -16,17 +17,21 @@ def report(config: Config) -> ReportFiles:
     """Write the configured report, and print its tables."""
     options = config.report
     data, counted = config.data, Path(config.statistics.out)
+    found = runs.find_runs(options.runs, key="report.runs")
     results = load(
-        runs.find_runs(options.runs, key="report.runs"),
+        found,
         data=Path(data) if isinstance(data, str) and Path(data).is_dir() else None,
         counted=counted if counted.is_file() else None,
     )
     study = shlex.quote(f"out={config.out}")
+    used = data_of_runs(found)
+    own = used in ("", f"data={Path(config.out) / 'data'}")
+    evaluated = study if own else f"{study} {shlex.quote(used)}"
     files, sections = write_report(
         results,
         out=Path(options.out),
         title=options.title,
-        command=f"bipe evaluate {study} && bipe report {study}",
+        command=f"bipe evaluate {evaluated} && bipe report {study}",
         formats=options.figures,
     )
     for table in terminal_tables(sections):

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+from bipe.build import reach
 from segmenters import Auto, Levels, Lines, Segmenter, registry
 from segmenters.align import anchors_from_offsets
 from segmenters.base import Meta, SegmenterError, tallied
@@ -56,7 +57,10 @@ class _Parser(argparse.ArgumentParser):
 def main(words: list[str]) -> int:
     """Run the command on its arguments; return the exit status."""
     try:
-        return _Run(_parser().parse_args(words)).run()
+        options = _parser().parse_args(words)
+        for name in filter(None, (options.segmenter, options.beside) if options.config_dir else ()):
+            reach(name.partition(".")[0], str(options.config_dir))
+        return _Run(options).run()
     except BrokenPipeError:
         raise
     except (OSError, ValueError) as fault:
@@ -69,7 +73,8 @@ def _parser() -> argparse.ArgumentParser:
         "Show the segments of documents, in two colours (or between bars), and the next level, or "
         "paragraphs, in two more (or between double bars)."
     )
-    parser = _Parser(prog="bipe segment", description=legend)
+    usage = "bipe segment [OPTION ...] FILE [FILE ...]"
+    parser = _Parser(prog="bipe segment", usage=usage, description=legend)
     add = parser.add_argument
     add("files", metavar="FILE", nargs="+", help="UTF-8 text, a folder, or - (standard input)")
     add(
@@ -80,6 +85,8 @@ def _parser() -> argparse.ArgumentParser:
     names = ", ".join(registry.SEGMENTERS)
     asked = f"one of {names}, or a class of your own: MODULE.CLASS"
     add("--segmenter", metavar="NAME[:KEY=VALUE,...]", help=asked)
+    own = "folder of the Python file of your own class, besides the working directory"
+    add("--config-dir", metavar="FOLDER", type=Path, help=own)
     beside = "compare with a second segmenter, and mark where they differ (with --html)"
     add("--beside", metavar="NAME[:KEY=VALUE,...]", help=beside)
     add("--kind", metavar="KIND", help="kind of the documents: prose, code, proof, markdown, ...")
@@ -174,6 +181,8 @@ class _Run:
         )
         if options.beside and not options.html:
             raise UserError(f"--beside {options.beside}: needs --html OUT")
+        if options.html and not (folder := options.html.resolve().parent).is_dir():
+            raise UserError(f"--html {options.html}: there is no folder {folder}; make it first")
         self.beside = options.beside and dataclasses.replace(self.choice, segmenter=options.beside)
         self.tokenize = _tokens(options.tokenizer) if options.tokenizer else None
         if self.choice.bound_in_tokens and not self.tokenize:

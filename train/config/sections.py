@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, Literal, get_args
 
+from bipe.arguments import fits
 from train.config.check import MeasurementCall, Rule, StretchCall
 from train.data.rows.choices import Mixture, Packing
 from train.data.rows.curriculum import Curriculum
@@ -25,6 +26,10 @@ Shares = Annotated[
 ]
 
 
+def _stages(value: Any) -> bool:
+    return fits(value, list[Mapping[str, int]] | None)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
     """How a run reads its data; conf/rows/concat.yaml explains each key."""
@@ -40,7 +45,7 @@ class Rows:
     level: int | str | list[str] | None
     coarser: list[int | str | list[str]] | None
     prompt_level: int | str | None
-    curriculum: list[Mapping[str, int]] | None
+    curriculum: Annotated[Any, Rule("a list of {length: tokens, steps: steps}, or null", _stages)]
     budget: str
     drop_last: bool
     on_batch_change: Literal["refuse", "convert"]

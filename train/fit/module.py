@@ -264,9 +264,11 @@ class LMModule(lightning.LightningModule):
         targets = batch.targets.flatten()
         count = int((targets != IGNORE).sum())
         nll = summed_cross_entropy(hidden, self.model.head.weight, targets)
-        # Lightning weights the mean over batches and ranks by batch_size: here the targets.
+        # Lightning weights the mean over batches and ranks by batch_size: here the targets. It
+        # rounds the mean of these integers over ranks down, so each must be a multiple of them.
+        weight = count * self.trainer.world_size
         self.log(
-            "validation/loss", nll / max(1, count), batch_size=count, sync_dist=True, logger=False
+            "validation/loss", nll / max(1, count), batch_size=weight, sync_dist=True, logger=False
         )
 
     # State that is neither weights nor optimizer

@@ -163,6 +163,10 @@ def help_page(command: str, words: Sequence[str]) -> str:
     if topic in groups():
         return _group(command, topic)
     lines = [line for line in _lines() if re.match(rf"{re.escape(topic)}[.:]", line)]
+    group = topic.partition(".")[0]
+    if not lines and group in groups():  # a key of an option
+        shown_keys = {key.strip() for each in options(group) for key in _keys_of(group, each)[1:]}
+        lines = sorted(key for key in shown_keys if re.match(rf"{re.escape(topic)}[.:]", key))
     if not lines:
         said = nearest(topic, known)
         cure = said if said.startswith("did") else "--help all lists them"

@@ -77,6 +77,13 @@ def test_words_before_help_may_be_a_run(capsys):
     assert first == second
 
 
+def test_help_of_a_key_of_an_option(capsys):
+    for key, told in {"schedule.warmup": "steps", "rows.curriculum": "{length: 128"}.items():
+        assert main(["pretrain", "--help", key]) == 0
+        shown = capsys.readouterr().out
+        assert shown.startswith(f"{key}: ") and told in shown and shown.count("\n") == 1
+
+
 def test_help_of_a_word_that_is_misspelt(capsys):
     assert main(["pretrain", "--help", "encodin"]) == 2
     assert capsys.readouterr().err == (

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from tests.train.studies import TIMES, back_to, pretrain
+from tests.train.studies import TIMES, back_to, composed, pretrain
 from train.disk.files import read_numbers
 from train.errors import DataError
 from train.fit.watching.metrics import (
@@ -263,6 +263,11 @@ def test_a_run_says_what_it_is_and_how_it_ended(smoke, capsys, tmp_path, data):
 def test_the_next_command_names_a_source_where_it_has_to(tmp_path):
     told = {"folder": tmp_path / "run", "model": tmp_path / "run" / "model", "config": {}}
     assert "source" not in "".join(end_lines([], **told))
+    data = {"web": "runs/a b", "books": "runs/c"}
+    mixed = end_lines([], **told | {"config": {"out": str(tmp_path), "data": data}})
+    (words,) = (shlex.split(line) for line in mixed if "evaluate" in line)
+    assert words[3:] == [f"out={tmp_path}", "data={web: 'runs/a b', books: runs/c}"]
+    assert composed(words[4])["data"] == data
     *_, last = end_lines([], **told, source="my code")
     words = shlex.split(last)
     assert words[:4] == ["bipe", "generate", f"{tmp_path}/run", "generate.source=my code"]

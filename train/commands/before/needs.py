@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
 import shutil
 import sysconfig
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any, Literal
 
 from bipe.build import TARGET
 from train.config import Config
-from train.data.store.folder import folders_of, read_top
+from train.data.store.folder import folders_of, override_of, read_top
 from train.errors import ConfigError, DataError, MissingPackage, install_command
 from train.fit import runs
 
@@ -89,10 +90,18 @@ def _require_data(place: Any, found: list[Path]) -> None:
     """Raise DataError with the data of the runs if there is none in the configured folder."""
     if not isinstance(place, str) or Path(place).exists():
         return
-    configured = [run for run in found if (run / runs.CONFIG).exists()]
-    used = {str(runs.read_config(run).get("data")) for run in configured}
-    if len(used) == 1 and Path(*used).exists():
-        raise DataError(f"data={place} does not exist; the runs were trained on data={used.pop()}")
+    if word := data_of_runs(found):
+        raise DataError(
+            f"data={place} does not exist; the runs were trained on {shlex.quote(word)}"
+        )
+
+
+def data_of_runs(found: Sequence[Path]) -> str:
+    """Return the word data=... that all runs were trained with; "" if they differ or it is gone."""
+    configs = [runs.read_config(run) for run in found if (run / runs.CONFIG).exists()]
+    used = {override_of(data): data for config in configs if (data := config.get("data"))}
+    there = (folder.exists() for data in used.values() for folder in folders_of(data).values())
+    return next(iter(used)) if len(used) == 1 and all(there) else ""
 
 
 def needs(config: Config, *, command: str, files: bool = True) -> list[Finding]:

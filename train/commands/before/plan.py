@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,20 @@ def plan_of(
         measured=_measured(Path(config.out)),
         notes=notes,
     )
-    return plan, decoder
+    refused = [*_refusals(config)] if command == "scrolls" else []
+    return replace(plan, warnings=[*refused, *plan.warnings]), decoder
+
+
+def _refusals(config: Config) -> Iterator[str]:
+    """Yield why `bipe scrolls` would be refused, as far as rows and outputs decide it."""
+    from train.tasks.scrolls.encoding import Truncation
+
+    try:
+        if task := config.task and config.build("task"):
+            output, last = task.output_tokens, task.last_tokens
+            Truncation(row_length=config.row_length, output=output, last=last)
+    except DataError as fault:
+        yield f"the run would be refused: {fault}"
 
 
 def _rows(config: Config, command: str, notes: list[str]) -> LMDataModule | None:
@@ -96,10 +110,7 @@ def _rows(config: Config, command: str, notes: list[str]) -> LMDataModule | None
 
 def _data(rows: LMDataModule, config: Config) -> Data:
     documents = sum(rows.sets.counts(name, "train")["documents"] for name in rows.source_names)
-    tested = sum(
-        min(rows.validation_rows, rows.sets.counts(name, "validation")["tokens"] // rows.row_length)
-        for name in rows.source_names
-    )
+    tested = sum(min(rows.validation_rows, len(each)) for each in rows.rows("validation").values())
     if documents > _MOST_DOCUMENTS or not config.steps:
         return Data(sources=(), document=None, packed=1.0, validation_rows=tested)
     sources = rows.statistics(steps=config.steps)

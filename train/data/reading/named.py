@@ -25,10 +25,14 @@ def files(names: list[str]) -> Iterator[tuple[str, bool]]:
         if name == STDIN or not Path(name).is_dir():
             yield name, False
             continue
+        found = False
         for folder, folders, inside in os.walk(name):
             folders[:] = sorted(one for one in folders if one[0] != "." and one not in _SKIPPED)
             for file in sorted(file for file in inside if file[0] != "."):
                 yield str(Path(folder) / file), True
+                found = True
+        if not found:
+            yield name, False
 
 
 def documents(name: str, *, text_key: str | None, fields: list[str]) -> Iterator[Document]:
@@ -62,6 +66,8 @@ def read(name: str) -> str:
     """Return the text of a file, with a warning if some of it is not UTF-8."""
     try:
         data = sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
+    except IsADirectoryError:
+        raise UserError(f"{name}: a folder without files (hidden ones are left out)") from None
     except OSError as fault:
         said = near(name) if isinstance(fault, FileNotFoundError) else ""
         raise UserError(f"{name}: {fault.strerror or fault}{said}") from None

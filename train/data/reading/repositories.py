@@ -114,7 +114,8 @@ class Repositories(Reader):
                     elif _is_binary(item.text):
                         yield Bad(where=values[0], rule="binary", detail="not text")
                     else:
-                        inner = PurePosixPath(*PurePosixPath(item.id).parts[self.depth :])
+                        parts = PurePosixPath(item.id).parts
+                        inner = PurePosixPath(*parts[min(self.depth, len(parts) - 1) :])
                         files.append((str(inner), item))
             if files:
                 yield self._joined(name, files)

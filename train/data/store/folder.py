@@ -9,6 +9,7 @@ the manifest last. The next run finishes an interrupted installation.
 """
 
 import json
+import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -80,6 +81,20 @@ def folders_of(data: Folders) -> dict[str, Path]:
     if isinstance(data, Mapping):
         return {str(name): Path(folder) for name, folder in data.items()}
     return {str(number): Path(folder) for number, folder in enumerate(data)}
+
+
+def override_of(data: Folders) -> str:
+    """Return the word that configures these data, as Hydra reads it: data={web: a, books: b}."""
+
+    def plain(folder: Any) -> str:
+        text = str(folder)
+        return text if re.fullmatch(r"[\w/.+-]+", text) else "'" + text.replace("'", r"\'") + "'"
+
+    if isinstance(data, str | Path):
+        return f"data={data}"
+    if isinstance(data, Mapping):
+        return f"data={{{', '.join(f'{name}: {plain(folder)}' for name, folder in data.items())}}}"
+    return f"data=[{','.join(map(plain, data))}]"
 
 
 def write_top(part: Path, manifest: dict[str, Any]) -> dict[str, Any]:

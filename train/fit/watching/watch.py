@@ -20,7 +20,7 @@ from bipe.encodings.base import reads_segments
 from segmenters.show.measures import counted
 from train.config import encoding_name
 from train.data.rows.datamodule import LMDataModule, table
-from train.data.store.folder import SEGMENTER
+from train.data.store.folder import SEGMENTER, override_of
 from train.disk.files import read_numbers
 from train.fit.watching.losses import StepLosses
 from train.fit.watching.metrics import EachStep, MetricsFile, Row
@@ -242,8 +242,8 @@ def end_lines(
         return lines
     out, data = str(config.get("out", folder.parent)), config.get("data")
     words = [f"out={out}"] if folder.parent == Path(out) else [f"evaluate.runs={folder}"]
-    if isinstance(data, str) and Path(data) != Path(out) / "data":
-        words.append(f"data={data}")
+    if data and data != str(Path(out) / "data"):
+        words.append(override_of(data))
     lines.append(f"next       bipe evaluate {shlex.join(words)}")
     words = [str(folder), *([] if source is None else [f"generate.source={source}"])]
     lines.append(f"           bipe generate {shlex.join(words)} --prompt '...'")

@@ -44,6 +44,7 @@ def test_the_folders_of_a_corpus_are_documents_of_their_files_in_order(folder):
     assert [each.rule for each in found if isinstance(each, Bad)] == ["binary"]
     documents = {each.id: each for each in found if not isinstance(each, Bad)}
     assert [*documents] == [".", "one", "two"]
+    assert [each["path"] for each in documents["."].meta["files"]] == ["alone.py"]
     one = documents["one"]
     files = one.meta["files"]
     assert [each["path"] for each in files] == ["README.md", "a.py", "empty.py", *ORDER[2:]]
