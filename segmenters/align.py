@@ -78,7 +78,10 @@ def anchors_from_offsets(text: str, offsets: npt.ArrayLike) -> Anchors:
     Raises ValueError for offsets outside the text.
     """
     require_type("text", text, str)
-    spans = np.asarray(offsets, dtype=np.int64).reshape(-1, 2)
+    spans = np.atleast_1d(np.asarray(offsets, dtype=np.int64))
+    if spans.shape != (len(spans), 2) and spans.size:
+        raise ValueError(f"offsets must be pairs (start, end), were: {[*spans.shape]}")
+    spans = spans.reshape(-1, 2)
     starts, ends = spans[:, 0], spans[:, 1]
     if spans.size and (starts.min() < 0 or ends.max() > len(text) or (starts > ends).any()):
         raise ValueError(f"offsets must be spans of the text, between 0 and {len(text)}")

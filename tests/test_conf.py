@@ -16,6 +16,7 @@ from omegaconf import OmegaConf
 
 import conf
 from bipe import Decoder, Positions
+from bipe.attention import PATHS
 from bipe.build import ALLOWED, build
 from bipe.extension import extend_config
 from bipe.layouts import to_official
@@ -389,3 +390,10 @@ def test_the_pile_models_have_the_size_and_the_names_of_the_release(experiment, 
     assert blocks + outside + table == count
     assert sum(tensor.numel() for tensor in state.values()) == count
     assert ("model.embeds.0.weight" in state) == bool(table)
+
+
+def test_the_paths_of_attention_are_listed():
+    text = (ROOT / "config.yaml").read_text(encoding="utf-8")
+    comment = text.partition("\nattention: ")[2].partition("\ncompile: ")[0]
+    listed = [word.strip() for word in comment.partition("#")[2].replace("#", "").split("|")]
+    assert listed == [*PATHS]

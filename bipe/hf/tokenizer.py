@@ -183,8 +183,10 @@ def read_segmenter(path: Path, *, allowed: tuple[str, ...] = ALLOWED) -> Segment
         _refuse_back_ends(description)
         made: Segmenter = build(description, Segmenter, allowed=allowed)
     except (KeyError, TypeError, ValueError) as fault:
+        said = f"{type(fault).__name__} {fault}" if isinstance(fault, KeyError) else str(fault)
         raise ValueError(
-            f"{path}: its segmenter cannot be built: {fault!r}; pass segmenter= instead"
+            f"{path}: its segmenter cannot be built: {said.partition('; to allow')[0]}; load the "
+            "tokenizer by SegmentingTokenizer.from_pretrained(FOLDER, segmenter=...)"
         ) from None
     if json.loads(json.dumps(made.fingerprint())) != written:
         logger.warning(

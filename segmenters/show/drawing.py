@@ -55,7 +55,7 @@ i:nth-child(even) { background: var(--b) }
 section.u:nth-child(even) > i { background: var(--c) }
 section.u:nth-child(even) > i:nth-child(even) { background: var(--d) }
 i:hover, b:hover { outline: 2px solid var(--bar) }
-i.x { box-shadow: inset 3px 0 0 var(--only); padding-left: 4px }
+i.x::before { content: ""; border-left: 3px solid var(--only); padding-left: 3px }
 b { font-weight: inherit; border-bottom: 1px solid transparent }
 b:nth-child(even) { border-bottom-color: var(--line) }
 i:hover::after, b:hover::after { content: attr(title); position: fixed; left: 0; right: 0;

@@ -296,6 +296,7 @@ def test_arguments_of_another_kind_are_named():
     model, flat = small_decoder("bipe_rope"), small_decoder("flat_rope")
     at = Positions.from_marks(torch.zeros(1, 2, dtype=torch.uint8))
     tokens, late = torch.ones(1, 2, dtype=torch.long), torch.arange(2)
+    by_flex = Decoder(flat.config, attention="flex")
     for told, call in {
         "prompts must be a list of lists": lambda: generate(flat, [1, 2], max_new=1),
         "at least one prompt, were: none": lambda: generate(flat, [], max_new=1),
@@ -310,6 +311,8 @@ def test_arguments_of_another_kind_are_named():
         r"tokens must be a tensor \[batch, time\], was: \[2\]": lambda: flat.logits(tokens[0], at),
         "stop_ids must be a list of ids": lambda: generate(flat, [[1]], max_new=1, stop_ids=["a"]),
         "stop_strings must be a list": lambda: generate(flat, [[1]], max_new=1, stop_strings="a"),
+        "flex has no gradients on a CPU": lambda: by_flex.logits(tokens, at),
+        r"offsets must be pairs .*, were: \[4\]": lambda: anchors_from_offsets("ab", [0, 1, 1, 2]),
         "segmenter must be one": lambda: Online(segmenter=Sentences),
         "tokenizer must be a fast one": lambda: segment_ids("a", None, segmenter=Sentences()),
     }.items():

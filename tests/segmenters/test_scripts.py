@@ -34,5 +34,6 @@ def test_names_of_any_language_begin_turns(language):
 
 
 def test_code_whose_comments_are_of_another_script_stays_code():
-    code = "def f(x):\n    # मान लौटाता है और कुछ नहीं करता\n    return x\n\n\n" * 4
+    said = TEXTS["prose"]["hi"]
+    code = f"def f(x):\n    # {said}\n    return x\n\n\n" * 4
     assert looks_like(code) == "code"

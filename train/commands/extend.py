@@ -32,7 +32,7 @@ from train.commands.pretrain import fit_of, refuse_long_rows, rows_of
 from train.config import Config, allowed_prefixes, slug
 from train.config.sections import Extend
 from train.data.rows.datamodule import LMDataModule
-from train.errors import ConfigError, as_config_error
+from train.errors import ConfigError
 from train.fit import runs
 from train.fit.base_run import BaseRun, find_base_run
 from train.fit.handover import read_files
@@ -132,13 +132,13 @@ def stretched(base: BaseRun, config: Config) -> Extension | None:
             "extend.unit and stretch.original_length both set the original length; remove one"
         )
     try:
-        with as_config_error(f"{base.home}: "):
-            return extend_config(
-                base.decoder, description, notes=base.notes, unit=unit, allowed=config.allowed
-            )
-    except ConfigError as fault:
+        return extend_config(
+            base.decoder, description, notes=base.notes, unit=unit, allowed=config.allowed
+        )
+    except ValueError as fault:
+        own = any(str(fault).startswith(f"{key} must") for key in description)
         cure = "; longer rows alone need no stretch: stretch=null" * ("cannot be" in str(fault))
-        raise ConfigError(f"{fault}{cure}") from fault
+        raise ConfigError(f"{'stretch.' if own else f'{base.home}: '}{fault}{cure}") from fault
 
 
 def folder_of(config: Config, base: BaseRun, name: str) -> Path:

@@ -74,9 +74,11 @@ def _lacking(corpus: Corpus, name: str, splits: Mapping[str, Mapping[str, int]])
     missing = f"no document for {' and '.join(none)}, since"
     if split.within is True:
         return f"{missing} all are too short to be split; add more or longer ones"
+    whole = type(corpus.sources[name].documents).__name__ == "Repositories"
+    draw = "Draw" if whole else f"Split each of them by {key}.within=true, draw"
     return (
-        f"{missing} whole documents are drawn. Split each of them by {key}.within=true, draw more "
-        f"by {key}.validation=0.2 {key}.test=0.2 (and add if_exists=overwrite), or add documents"
+        f"{missing} whole documents are drawn. {draw} more by {key}.validation=0.2 "
+        f"{key}.test=0.2 (and add if_exists=overwrite), or add documents"
     )
 
 

@@ -240,8 +240,8 @@ def test_levels_of_auto_are_those_of_the_document_by_rank():
         ({"keep": ["line", "line"]}, "finest first, each once"),
         ({"keep": []}, "levels to keep must be a number or among"),
         ({"longest": 0}, "longest must be at least 1, was: 0"),
-        ({"longest": "9 words"}, "longest must be a number of characters, or a text such as"),
-        ({"longest": "0 tokens"}, "longest must be a number of characters, or a text such as"),
+        ({"longest": "9 words"}, "longest must be a number of characters, at least 1, or"),
+        ({"longest": "0 tokens"}, "longest must be a number of characters, at least 1, or"),
     ],
 )
 def test_wrong_levels_and_bounds_are_refused(options, rule):

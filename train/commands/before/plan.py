@@ -20,6 +20,7 @@ from train.commands.pretrain import decoder_of, default_name, rows_of
 from train.config import Config, encoding_name
 from train.data.rows.curriculum import Curriculum, Stages
 from train.data.rows.datamodule import LMDataModule, RowStatistics
+from train.data.store.folder import folders_of
 from train.disk.files import read_numbers
 from train.errors import ConfigError, DataError, RunError
 from train.fit import runs
@@ -89,7 +90,8 @@ def _refusals(config: Config) -> Iterator[str]:
     from train.tasks.scrolls.encoding import Truncation
 
     try:
-        if task := config.task and config.build("task"):
+        if config.task and TARGET in config.task:
+            task = config.build("task")
             output, last = task.output_tokens, task.last_tokens
             Truncation(row_length=config.row_length, output=output, last=last)
     except DataError as fault:
@@ -104,6 +106,8 @@ def _rows(config: Config, command: str, notes: list[str]) -> LMDataModule | None
     try:
         return rows_of(config)
     except (DataError, OSError) as fault:
+        if all(folder.exists() for folder in folders_of(config.data).values()):
+            raise  # not because there is no data yet
         notes.append(f"{fault}; documents are taken to be as long as rows")
         return None
 

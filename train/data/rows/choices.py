@@ -112,7 +112,7 @@ def require_known(names: Iterable[str], *, known: Mapping[str, object]) -> None:
     """Raise DataError for an unknown source, with the nearest known name."""
     for name in names:
         if name not in known:
-            raise DataError(f"sources.{name}: no such source; {nearest(name, known)}")
+            raise DataError(f"rows.sources.{name}: no such source; {nearest(name, known)}")
 
 
 def by_temperature(tokens: Mapping[str, int], *, temperature: float) -> dict[str, float]:
@@ -131,7 +131,7 @@ def require_weights(
     require_known(weights, known=known)
     for name, weight in weights.items():
         if not 0 <= weight < math.inf:
-            raise DataError(f"sources.{name}: a weight must be 0 or more, was: {weight}")
+            raise DataError(f"rows.sources.{name}: a weight must be 0 or more, was: {weight}")
     if not any(weights.values()):
         raise DataError("rows.sources: at least one weight must be above 0")
 

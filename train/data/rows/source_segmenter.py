@@ -57,7 +57,8 @@ def source_segmenter(
     if len({json.dumps([found[name], levels[name]], sort_keys=True) for name in found}) > 1:
         kinds = ", ".join(f"{name} ({each['segmenter']})" for name, each in found.items())
         raise ConfigError(
-            f"{key} must name one of the sources, since their segmenters differ: {kinds}"
+            f"{key} must name one of the sources, since their segmenters differ: {kinds}; add "
+            f"{key}=NAME"
         )
     name, fingerprint = next(iter(found.items()))
     cure = "" if section is None else f"; set {section}.segmenter to {CURE}"

@@ -108,7 +108,7 @@ def test_a_changed_order_is_refused_on_resume(folder):
 
 
 def test_an_unknown_source_is_named_with_the_nearest(folder):
-    with pytest.raises(DataError, match=r"sources\.pros: no such source; did you mean 'prose'\?"):
+    with pytest.raises(DataError, match=r"rows\.sources\.pros: no such .* you mean 'prose'\?"):
         module(folder, mixture=Mixture(sources={"pros": 1}))
 
 

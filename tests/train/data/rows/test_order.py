@@ -160,7 +160,7 @@ def test_equal_sources_are_not_in_step():
 
 def test_bad_weights_are_named():
     rows = {"prose": Counted(3), "code": Counted(3)}
-    with pytest.raises(DataError, match=r"sources\.pros: no such source; did you mean 'prose'\?"):
+    with pytest.raises(DataError, match=r"rows\.sources\.pros: no such .* you mean 'prose'\?"):
         RowOrder(rows=rows, weights={"pros": 1})
     with pytest.raises(DataError, match=r"sources\.code: a weight must be 0 or more, was: -1"):
         RowOrder(rows=rows, weights={"code": -1})
