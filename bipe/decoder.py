@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from bipe.arguments import explained, fits, require_at_least
+from bipe.arguments import explained, require_at_least
 from bipe.attention import PATHS, Path
 from bipe.attention.context import Context, refuse_shared
 from bipe.attention.dispatch import InLayer, choose_attention
@@ -73,7 +73,7 @@ class DecoderConfig:
     def __post_init__(self) -> None:
         for name in ("vocab_size", "width", "n_layer", "n_head", "mlp_width", "head_width"):
             value = getattr(self, name)
-            if not fits(value, int) and (name, value) != ("head_width", None):
+            if not isinstance(value, int) and (name, value) != ("head_width", None):
                 raise TypeError(f"{name} must be int, was: {value!r}")
             require_at_least(1, **{name: value})
         require_at_least(1, n_kv_head=self.n_kv_head)

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import itertools
 import operator
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -173,7 +172,7 @@ class Positions:
         if level in IDS:
             found: Tensor = getattr(self, level)
             return found
-        if not re.fullmatch(r"level\d+", level):
+        if not (level.startswith("level") and level[5:].isdecimal()):
             raise ValueError(f"level must be one of {', '.join(IDS)}, level0 ..., was: {level!r}")
         number = int(level.removeprefix("level"))
         if number >= len(self.levels):

@@ -184,9 +184,10 @@ def read_segmenter(path: Path, *, allowed: tuple[str, ...] = ALLOWED) -> Segment
         made: Segmenter = build(description, Segmenter, allowed=allowed)
     except (KeyError, TypeError, ValueError) as fault:
         said = f"{type(fault).__name__} {fault}" if isinstance(fault, KeyError) else str(fault)
+        said = said.partition(", or allowed=")[0]
         raise ValueError(
-            f"{path}: its segmenter cannot be built: {said.partition('; to allow')[0]}; load the "
-            "tokenizer by SegmentingTokenizer.from_pretrained(FOLDER, segmenter=...)"
+            f"{path}: its segmenter cannot be built: {said}; in Python load the tokenizer "
+            "by SegmentingTokenizer.from_pretrained(FOLDER, segmenter=...)"
         ) from None
     if json.loads(json.dumps(made.fingerprint())) != written:
         logger.warning(

@@ -31,6 +31,7 @@ _ROOT = Path(__file__).parents[2]
 _OURS = "bipe"
 Meaning = tuple[str, str | None]  # a module and a name in it; None: the module itself
 _WIDEST = 100
+_EXPLAINED = re.compile(r"^ *@explained\n", re.MULTILINE)  # needs more than what it explains
 _SHAPES = "jaxtyping"  # which people without bipe do not have
 _HEAD = '''"""{title} (BiPE: He et al., 2401.16421), for transformers without bipe.
 
@@ -178,7 +179,7 @@ class _Module:
 def _module(name: str) -> _Module:
     path = _ROOT.joinpath(*name.split("."))
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    source = path.read_text(encoding="utf-8")
+    source = _EXPLAINED.sub("", path.read_text(encoding="utf-8"))
     own: dict[str, list[ast.stmt]] = {}
     imports: dict[str, Meaning] = {}
     for node in ast.parse(source).body:
