@@ -73,6 +73,8 @@ def explained(call: Callable[P, T]) -> Callable[P, T]:
         try:
             return call(*args, **kwargs)
         except (AttributeError, LookupError, RuntimeError, TypeError) as error:
+            if isinstance(error, RuntimeError) and type(error) is not RuntimeError:
+                raise  # out of memory, for example, is no matter of types
             try:
                 given = inspect.signature(call).bind(*args, **kwargs).arguments
             except TypeError:  # too many arguments or too few

@@ -150,7 +150,7 @@ def _attend(
     row: Tensor | None,
     tolerance: float | None,
 ) -> Tensor:
-    if not q.is_cuda and q.requires_grad and torch.is_grad_enabled():
+    if q.device.type == "cpu" and q.requires_grad and torch.is_grad_enabled():
         raise ValueError("attention=flex has no gradients on a CPU: use auto, or torch.no_grad()")
     near = None
     if row is not None:

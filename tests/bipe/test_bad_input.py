@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from bipe import Carry, Decoder, DecoderConfig, Positions
+from bipe.arguments import explained
 from bipe.attention.dispatch import choose_attention
 from bipe.bias import LinearBias, LinearTerm
 from bipe.cache import Cache
@@ -362,3 +363,10 @@ def test_a_call_that_fails_for_another_reason_is_left_alone():
         generate(model, [[1]])
     with pytest.raises(ValueError, match="ids must be from 0 to 60, was: 99"):
         generate(model, [[99]], max_new=1)
+    with pytest.raises(torch.OutOfMemoryError):  # whatever the type of the argument
+
+        @explained
+        def full(size: int):
+            raise torch.OutOfMemoryError
+
+        full("3")

@@ -12,6 +12,7 @@ from train.data.preparing.merge import left_out_of
 from train.data.preparing.prepare import Prepared, prepare
 from train.data.preparing.source import Corpus
 from train.data.reading.documents import SPLITS
+from train.data.reading.repositories import Repositories
 from train.errors import ConfigError
 
 _WARNED = 0.01  # the least share of characters to warn of
@@ -74,7 +75,7 @@ def _lacking(corpus: Corpus, name: str, splits: Mapping[str, Mapping[str, int]])
     missing = f"no document for {' and '.join(none)}, since"
     if split.within is True:
         return f"{missing} all are too short to be split; add more or longer ones"
-    whole = type(corpus.sources[name].documents).__name__ == "Repositories"
+    whole = isinstance(corpus.sources[name].documents, Repositories)
     draw = "Draw" if whole else f"Split each of them by {key}.within=true, draw"
     return (
         f"{missing} whole documents are drawn. {draw} more by {key}.validation=0.2 "

@@ -24,9 +24,8 @@ def report(config: Config) -> ReportFiles:
         counted=counted if counted.is_file() else None,
     )
     study = shlex.quote(f"out={config.out}")
-    used = data_of_runs(found)
-    own = used in ("", f"data={Path(config.out) / 'data'}")
-    evaluated = study if own else f"{study} {shlex.quote(used)}"
+    used = data_of_runs(found, out=config.out)
+    evaluated = f"{study} {shlex.quote(used)}" if used else study
     files, sections = write_report(
         results,
         out=Path(options.out),

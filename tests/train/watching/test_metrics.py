@@ -268,6 +268,8 @@ def test_the_next_command_names_a_source_where_it_has_to(tmp_path):
     (words,) = (shlex.split(line) for line in mixed if "evaluate" in line)
     assert words[3:] == [f"out={tmp_path}", "data={web: 'runs/a b', books: runs/c}"]
     assert composed(words[4])["data"] == data
+    own = {"out": f"{tmp_path}/./", "data": f"{tmp_path}/data"}
+    assert "data=" not in "".join(end_lines([], **told | {"config": own}))
     *_, last = end_lines([], **told, source="my code")
     words = shlex.split(last)
     assert words[:4] == ["bipe", "generate", f"{tmp_path}/run", "generate.source=my code"]

@@ -96,10 +96,10 @@ def _require_data(place: Any, found: list[Path]) -> None:
         )
 
 
-def data_of_runs(found: Sequence[Path]) -> str:
-    """Return the word data=... that all runs were trained with; "" if they differ or it is gone."""
+def data_of_runs(found: Sequence[Path], *, out: str | None = None) -> str:
+    """Return the word data=... of all runs; "" if they differ, it is gone, or that of `out`."""
     configs = [runs.read_config(run) for run in found if (run / runs.CONFIG).exists()]
-    used = {override_of(data): data for config in configs if (data := config.get("data"))}
+    used = {override_of(data, out=out): data for config in configs if (data := config.get("data"))}
     there = (folder.exists() for data in used.values() for folder in folders_of(data).values())
     return next(iter(used)) if len(used) == 1 and all(there) else ""
 

@@ -83,15 +83,16 @@ def folders_of(data: Folders) -> dict[str, Path]:
     return {str(number): Path(folder) for number, folder in enumerate(data)}
 
 
-def override_of(data: Folders) -> str:
-    """Return the word that configures these data, as Hydra reads it: data={web: a, books: b}."""
+def override_of(data: Folders, *, out: str | Path | None = None) -> str:
+    """Return the word that configures these data, such as data={web: a}; "" for those of `out`."""
 
     def plain(folder: Any) -> str:
         text = str(folder)
         return text if re.fullmatch(r"[\w/.+-]+", text) else "'" + text.replace("'", r"\'") + "'"
 
     if isinstance(data, str | Path):
-        return f"data={data}"
+        own = out is not None and Path(data) == Path(out) / "data"
+        return "" if own else f"data={data}"
     if isinstance(data, Mapping):
         return f"data={{{', '.join(f'{name}: {plain(folder)}' for name, folder in data.items())}}}"
     return f"data=[{','.join(map(plain, data))}]"

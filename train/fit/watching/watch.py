@@ -242,8 +242,8 @@ def end_lines(
         return lines
     out, data = str(config.get("out", folder.parent)), config.get("data")
     words = [f"out={out}"] if folder.parent == Path(out) else [f"evaluate.runs={folder}"]
-    if data and data != str(Path(out) / "data"):
-        words.append(override_of(data))
+    if data and (word := override_of(data, out=out)):
+        words.append(word)
     lines.append(f"next       bipe evaluate {shlex.join(words)}")
     words = [str(folder), *([] if source is None else [f"generate.source={source}"])]
     lines.append(f"           bipe generate {shlex.join(words)} --prompt '...'")
