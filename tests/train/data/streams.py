@@ -25,6 +25,9 @@ class Stream:
     def marks(self, start, stop):
         return self._marks[start:stop].copy()
 
+    def read(self, places):
+        return self.tokens[places], self._marks[places]
+
     def starts(self, start, stop):
         return self._marks[start:stop] >> 1 & 1
 

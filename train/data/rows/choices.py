@@ -1,17 +1,12 @@
 """How a run reads its data, as the configuration says it: packing, and the mixture of sources."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from train.errors import DataError, nearest
-
-if TYPE_CHECKING:
-    from train.data.rows.sets import DataSets
 
 PACKINGS = ("concat", "best_fit", "long_first", "single")
 WHOLE = ("single", "best_fit")  # those that cut no document that fits a row
@@ -72,25 +67,6 @@ class Mixture:
     max_epochs: float | None = None
     if_repeated: Literal["warn", "refuse"] = "warn"
 
-    def weights(self, sets: DataSets) -> tuple[list[str], dict[str, float] | None]:
-        weighted = isinstance(self.sources, Mapping) and bool(self.sources)
-        if weighted and self.temperature is not None:
-            raise DataError(
-                "rows.temperature sets the weights: rows.sources must be a list or null"
-            )
-        shares: dict[str, float] = {}
-        for name in self.sources or sets.sources:
-            members = sets.members(name)
-            if twice := sorted(set(members) & set(shares)):
-                raise DataError(f"rows.sources: {name} contains {twice[0]}, which is already named")
-            weight = self.sources[name] if weighted else 1.0  # type: ignore[index, call-overload]
-            shares |= _shared(sets, members, weight)
-        require_weights(shares, known=sets.sources)
-        names = [name for name, share in shares.items() if share > 0]
-        if self.temperature is not None:
-            return names, by_temperature(_tokens(sets, names), temperature=self.temperature)
-        return names, {name: shares[name] for name in names} if weighted else None
-
 
 def uneven(global_batch: int, micro_batch: int, *, devices: int, context: int) -> str:
     """Return why devices cannot share a batch, with the cure; "" if they can."""
@@ -134,14 +110,3 @@ def require_weights(
             raise DataError(f"rows.sources.{name}: a weight must be 0 or more, was: {weight}")
     if not any(weights.values()):
         raise DataError("rows.sources: at least one weight must be above 0")
-
-
-def _shared(sets: DataSets, members: list[str], weight: float) -> dict[str, float]:
-    if len(members) == 1:
-        return {members[0]: weight}
-    tokens = _tokens(sets, members)
-    return {name: weight * count / sum(tokens.values()) for name, count in tokens.items()}
-
-
-def _tokens(sets: DataSets, names: Sequence[str]) -> dict[str, int]:
-    return {name: sets.counts(name, "train")["tokens"] for name in names}

@@ -139,7 +139,7 @@ class LMDataModule(lightning.LightningDataModule):
         self.on_batch_change = on_batch_change
         self.validation_rows, self.verify = validation_rows, verify
         self.context_parallel = context_parallel
-        self.source_names, self.weights = self.asked.weights(self.sets)
+        self.source_names, self.weights = self.sets.weights(self.asked)
         self.consumed_rows = 0
         self._order: RowOrder | None = None
         self._loader: RowLoader | None = None

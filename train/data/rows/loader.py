@@ -28,7 +28,7 @@ from torch import Tensor
 
 from train.data.rows.curriculum import Stage, Stages
 from train.data.rows.order import RowOrder
-from train.data.rows.packing import Row, Rows, blank_row
+from train.data.rows.packing import Row, Rows
 from train.errors import DataError
 
 
@@ -110,19 +110,10 @@ class RowLoader:
         for micro in range(self.accumulation):
             begin = (micro * self.world + self.rank) * at_once
             places, parts = np.divmod(np.arange(begin, begin + at_once), stage.parts)
-            filled = places < len(source)
+            parts[places >= len(source)] = stage.parts + 1  # after the last row: blank
             where = np.minimum(places, len(source) - 1)
-            sources, rows = source[where].tolist(), row[where].tolist()
-            if stage.parts == 1 and filled.all():
-                read = self.order.read_all(sources, rows)
-            else:
-                wanted = zip(sources, rows, parts.tolist(), filled.tolist(), strict=True)
-                read = [
-                    self.order.read(of, at, part=part, parts=stage.parts)
-                    if is_filled
-                    else blank_row(stage.length, columns=self.order.rows[0].columns)
-                    for of, at, part, is_filled in wanted
-                ]
+            sources = source[where].tolist()
+            read = self.order.read(sources, row[where].tolist(), parts.tolist(), parts=stage.parts)
             batch = collate(
                 read,
                 sources=sources,

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -228,28 +228,33 @@ class RowOrder:
         keys = np.stack([_keys(self._seeds[of], at) for at, of in epochs_of], axis=1)
         return source, _permuted(place, shapes, keys[:, which]).reshape(numbers.shape)
 
-    def read(self, source: int, row: int, *, part: int = 0, parts: int = 1) -> Row:
-        """Read a row of a source, or one of its equal parts; DataError names the row."""
+    def read(
+        self,
+        sources: Sequence[int],
+        rows: Sequence[int],
+        part: Sequence[int] | None = None,
+        *,
+        parts: int = 1,
+    ) -> list[Row]:
+        """Read rows of sources, or parts of them (`Rows.read`); DataError names the row."""
+        given = [*zip(sources, rows, part or [0] * len(rows), strict=True)]
+        read: dict[int, Iterator[Row]] = {}
+        for source in set(sources):
+            wanted = [(row, at) for of, row, at in given if of == source]
+            read[source] = iter(self._read(source, wanted, parts))
+        return [next(read[source]) for source in sources]
+
+    def _read(self, source: int, wanted: list[tuple[int, int]], parts: int) -> list[Row]:
         rows = self.rows[source]
         try:
-            return rows.row(row, part=part, parts=parts)
+            return rows.read(*map(list, zip(*wanted, strict=True)), parts=parts)
         except Exception as fault:
+            if len(wanted) > 1:  # one by one: the message then names the row
+                return [row for one in wanted for row in self._read(source, [one], parts)]
             raise DataError(
-                f"{rows.data.folder}: row {row} of source {self.names[source]} cannot be read: "
-                f"{type(fault).__name__}: {fault}"
+                f"{rows.data.folder}: row {wanted[0][0]} of source {self.names[source]} cannot be "
+                f"read: {type(fault).__name__}: {fault}"
             ) from fault
-
-    def read_all(self, sources: Sequence[int], rows: Sequence[int]) -> list[Row]:
-        """Read rows, as `read` does; those of a source are read at once."""
-        read: dict[int, list[Row]] = {}
-        for source in set(sources):
-            wanted = [row for of, row in zip(sources, rows, strict=True) if of == source]
-            try:
-                read[source] = self.rows[source].read(wanted)
-            except Exception:  # one by one: the message then names the row
-                read[source] = [self.read(source, row) for row in wanted]
-        turns = {source: iter(found) for source, found in read.items()}
-        return [next(turns[source]) for source in sources]
 
     def targets(self, source: Integers, row: Integers) -> int:
         return sum(

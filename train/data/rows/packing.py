@@ -24,8 +24,9 @@ A document may begin with a prompt, which is read but not scored: its first segm
     prompt_level 1    Who won? He ran. She won. | She did. <end>      an example: its output
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,12 +34,10 @@ import numpy.typing as npt
 from train.data.rows.choices import WHOLE, Packing
 from train.data.rows.spans import Bins, Integers, Stream
 from train.data.store.shards import DataSet, level_of
-from train.data.store.windows import Marks, window_marks
 from train.errors import DataError
 
 _STARTS_DOCUMENT = np.uint8(0b11)
 _BLOCK = 1 << 24  # tokens read at once
-_MOST_READ = 4  # times the marks of the spans of a batch, which are read to the longest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,16 +56,6 @@ class Row:
     padding: int
     carry: npt.NDArray[np.int64]
     scored: npt.NDArray[np.bool_] | None = None
-
-
-def blank_row(length: int, *, columns: int) -> Row:
-    """Return a row of padding, without targets; columns: of its carry."""
-    return Row(
-        tokens=np.zeros(length + 1, np.int64),
-        marks=np.zeros(length + 1, np.uint8),
-        padding=length + 1,
-        carry=np.zeros(columns, np.int64),
-    )
 
 
 class Rows:
@@ -128,80 +117,62 @@ class Rows:
         """Return how many first rows hold only documents of `row_length` or more (long_first)."""
         return self.packed.long_inputs(len(self), at_least=self.row_length) // self.row_length
 
-    def row(self, index: int, *, part: int = 0, parts: int = 1) -> Row:
-        """Read a row, or one of its equal parts, which together have the targets of the row."""
-        spans = self.spans(index)
+    def row(self, index: int) -> Row:
+        return self.read([index])[0]
+
+    def read(
+        self, indices: Sequence[int], part: Sequence[int] | None = None, *, parts: int = 1
+    ) -> list[Row]:
+        """Read rows, or of each one of its equal parts, which together have the row's targets.
+
+        A part beyond the end of its row is blank.
+        """
         length = self.row_length // parts
-        if parts > 1:
-            spans = _cut(spans, part * length, (part + 1) * length + 1)
-            if not len(spans):
-                return blank_row(length, columns=self.columns)
-        return self._filled(spans, length)
-
-    def _filled(self, spans: Integers, length: int, windows: Iterator[Marks] | None = None) -> Row:
-        """Read a row of spans; windows: the marks from the start of each, or beyond its stop."""
-        tokens = np.zeros(length + 1, np.int64)
-        marks = np.zeros(length + 1, np.uint8)
-        scored = None if self._answers is None else np.zeros(length + 1, np.bool_)
-        answers = spans[:, 0] if scored is None else self._answers_of(spans)
-        at = 0
-        for (start, stop), answer in zip(spans.tolist(), answers.tolist(), strict=True):
-            end = at + stop - start
-            tokens[at:end] = self.data.tokens[start:stop]
-            found = self.data.marks(start, stop) if windows is None else next(windows)
-            marks[at:end] = found[: stop - start]
-            if at or not self.continues:
-                marks[at] |= _STARTS_DOCUMENT
-            if scored is not None:
-                scored[end - (stop - answer) : end] = True
-            at = end
-        carry = self._carry(int(spans[0, 0])) if self.continues else self._no_carry()
-        return Row(tokens=tokens, marks=marks, padding=length + 1 - at, carry=carry, scored=scored)
-
-    def read(self, indices: Sequence[int]) -> list[Row]:
-        """Read rows, as `row` does each; their marks are read at once."""
-        starts = None
-        if isinstance(self.packed, Stream):
-            starts = self.packed.straight(np.asarray(indices, np.int64))
-        if starts is None:
-            spans = [self.spans(index) for index in indices]
-            windows = self._windows(np.concatenate(spans)) if spans else None
-            return [self._filled(each, self.row_length, windows) for each in spans]
-        length = self.row_length + 1
-        tokens = np.empty((len(starts), length), np.int64)
-        carry = np.zeros((len(starts), self.columns), np.int64)
-        for at, start in enumerate(starts.tolist()):
-            tokens[at] = self.data.tokens[start : start + length]
-            if self.continues:
-                carry[at] = self._carry(start)
-        marks = window_marks(self.data, starts, length)
-        if not self.continues:
-            marks[:, 0] |= _STARTS_DOCUMENT
-        return [
-            Row(tokens=tokens[at], marks=marks[at], padding=0, carry=carry[at])
-            for at in range(len(starts))
+        spans = [
+            _cut(self.spans(index), at * length, (at + 1) * length + 1)
+            for index, at in zip(indices, part or [0] * len(indices), strict=True)
         ]
-
-    def _windows(self, spans: Integers) -> Iterator[Marks] | None:
-        """Return the marks from each start; None where that reads too much, or beyond the end."""
-        starts, lengths = spans[:, 0], spans[:, 1] - spans[:, 0]
-        longest = int(lengths.max())
-        too_much = longest * len(spans) > _MOST_READ * lengths.sum()
-        if too_much or starts.max() + longest > len(self.data.tokens):
-            return None
-        return iter(window_marks(self.data, starts, longest))
+        starts, stops = np.concatenate(spans).T
+        sizes = stops - starts
+        begins = np.cumsum(sizes) - sizes  # of the spans, among all that is read
+        places = np.repeat(starts - begins, sizes) + np.arange(sizes.sum())
+        tokens, marks = self.data.read(places)
+        of = np.repeat(np.arange(len(spans)), [len(each) for each in spans])
+        # Each span is a document of its own, unless it continues the row before.
+        opened = begins[np.diff(of, prepend=-1) == 0] if self.continues else begins
+        marks[opened] |= _STARTS_DOCUMENT
+        filled = np.bincount(of, sizes, len(spans)).astype(np.int64)
+        inside = np.arange(length + 1) < filled[:, None]
+        scored = None
+        if self._answers is not None:
+            answers = self._answers_of(np.stack((starts, stops), axis=1))
+            scored = _spread(places >= np.repeat(answers, sizes), inside)
+        tokens, marks = _spread(tokens, inside), _spread(marks, inside)
+        return [
+            Row(
+                tokens=tokens[at],
+                marks=marks[at],
+                padding=length + 1 - int(filled[at]),
+                carry=self._carry(each),
+                scored=None if scored is None else scored[at],
+            )
+            for at, each in enumerate(spans)
+        ]
 
     def _answers_of(self, spans: Integers) -> Integers:
         """Return where the scored part of each span begins; each span is a whole document."""
         assert self._answers is not None
         return self._answers[self.data.document_ends.searchsorted(spans[:, 0], side="right")]
 
-    def _carry(self, at: int) -> npt.NDArray[np.int64]:
-        """Return token index, open segment, place in it and units, after the tokens before `at`."""
-        document = int(np.searchsorted(self.data.document_ends, at, side="right"))
-        start, _ = self.data.span(document)
+    def _carry(self, spans: Integers) -> Integers:
+        """Return token index, open segment, place in it and units, after what precedes a row."""
+        none = np.zeros(self.columns, np.int64)
+        if not self.continues or not len(spans):
+            return none
+        at = int(spans[0, 0])
+        start, _ = self.data.span(int(np.searchsorted(self.data.document_ends, at, side="right")))
         if at == start:
-            return self._no_carry()
+            return none
         opened = np.flatnonzero(self.data.starts(start, at))
         # The first token of a document opens its first segment.
         carry = [at - start, len(opened) - 1, at - start - opened[-1]]
@@ -212,9 +183,6 @@ class Rows:
         if self.columns > len(carry):
             carry.append(len(opened) - 1)  # of the coarsest in the document
         return np.array(carry, np.int64)
-
-    def _no_carry(self) -> npt.NDArray[np.int64]:
-        return np.zeros(self.columns, np.int64)
 
 
 def _answers(data: DataSet, row_length: int, *, level: int | str) -> Integers:
@@ -241,9 +209,18 @@ def _answers(data: DataSet, row_length: int, *, level: int | str) -> Integers:
     return np.minimum(segments[np.searchsorted(segments, begins, side="right")], ends)
 
 
+def _spread(values: npt.NDArray[Any], inside: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+    made = np.zeros(inside.shape, values.dtype)
+    made[inside] = values
+    return made
+
+
 def _cut(spans: Integers, first: int, last: int) -> Integers:
+    """Return the part of a row from its token `first` to `last`."""
     lengths = spans[:, 1] - spans[:, 0]
     stops = np.cumsum(lengths)
+    if first == 0 and stops[-1] <= last:
+        return spans
     begins = stops - lengths
     cut = np.stack(
         (

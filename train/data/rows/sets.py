@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from train.data.rows.choices import require_known
+from train.data.rows.choices import Mixture, by_temperature, require_known, require_weights
 from train.data.store.folder import Folders, differences, folders_of, read_top
 from train.data.store.shards import Coarser, DataSet, LevelWish, levels_read, open_dataset
 from train.errors import DataError
@@ -91,6 +91,34 @@ class DataSets:
             require_known([name], known=self.sources)
             return [name]
         return found
+
+    def weights(self, mixture: Mixture) -> tuple[list[str], dict[str, float] | None]:
+        """Return the sources that a mixture reads, and their weights; None: by their rows."""
+        asked = mixture.sources or list(self.sources)
+        weighted = isinstance(asked, Mapping)
+        if weighted and mixture.temperature is not None:
+            raise DataError(
+                "rows.temperature sets the weights: rows.sources must be a list or null"
+            )
+        shares: dict[str, float] = {}
+        for name in asked:
+            members = self.members(name)
+            if twice := sorted(set(members) & set(shares)):
+                raise DataError(f"rows.sources: {name} contains {twice[0]}, which is already named")
+            weight = asked[name] if isinstance(asked, Mapping) else 1.0
+            tokens = self._tokens(members)
+            shares |= {
+                one: weight if len(members) == 1 else weight * count / sum(tokens.values())
+                for one, count in tokens.items()
+            }
+        require_weights(shares, known=self.sources)
+        names = [name for name, share in shares.items() if share > 0]
+        if mixture.temperature is not None:
+            return names, by_temperature(self._tokens(names), temperature=mixture.temperature)
+        return names, {name: shares[name] for name in names} if weighted else None
+
+    def _tokens(self, names: Sequence[str]) -> dict[str, int]:
+        return {name: self.counts(name, "train")["tokens"] for name in names}
 
     def _place(self, source: str) -> tuple[Path, str]:
         require_known([source], known=self.sources)

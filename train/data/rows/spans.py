@@ -51,12 +51,6 @@ class Stream:
         spans[-1, 1] = ends[-1] - (stops[-1] - last)
         return spans
 
-    def straight(self, rows: Integers) -> Integers | None:
-        """Return where rows start in the file if each is one contiguous span, else None."""
-        starts = rows * self._row_length
-        whole = (starts >= 0) & (starts + self._row_length < self._total)
-        return starts if len(self._stops) == 1 and whole.all() else None
-
     def targets(self, rows: Integers) -> Integers:
         """Count the scored targets of rows: all but the first token of rows and documents."""
         first = rows * self._row_length

@@ -74,6 +74,7 @@ def file_faults(
                 yield Fault(path=path, what=what, start=start, stop=stop)
 
 
+Marks = npt.NDArray[np.uint8]
 LevelWish = int | str | Sequence[str]
 Coarser = int | Sequence[LevelWish]  # further levels that are read: as many, or these
 FORMAT = "bipe-shards"
@@ -196,6 +197,32 @@ class DataSet:
         spans = _pieces(self._stops, start, stop)
         pieces = [self.shards[at].starts(first, last, level=level) for at, first, last in spans]
         return _joined(pieces, np.dtype(np.uint8))
+
+    def read(self, places: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], Marks]:
+        """Return the tokens and the marks at these places, int64 and uint8."""
+        tokens, marks = np.empty(len(places), np.int64), np.zeros(len(places), np.uint8)
+        for shard, here, own in self._by_shard(places):
+            tokens[here] = shard.tokens[own]
+            byte, bit = own >> 3, (own & 7).astype(np.uint8)
+            for place, level in enumerate(self.marked, start=1):
+                marks[here] |= (shard.bits[level][byte] >> bit & 1) << np.uint8(place)
+        # A document starts a segment, and these are few.
+        opened = np.flatnonzero(marks & 2)
+        begins = places[opened]
+        ends = self.document_ends[self.document_ends.searchsorted(begins)]
+        marks[opened] |= (ends == begins) | (begins == 0)
+        return tokens, marks
+
+    def _by_shard(self, places: npt.NDArray[np.int64]) -> Iterator[tuple[Shard, Any, Any]]:
+        """Yield the shards that hold these places, which of them each holds, and its own places."""
+        if len(self.shards) == 1:
+            yield self.shards[0], slice(None), places
+            return
+        of = np.searchsorted(self._stops, places, side="right")
+        for number in np.unique(of).tolist():
+            here = np.flatnonzero(of == number)
+            shard = self.shards[number]
+            yield shard, here, places[here] - (self._stops[number] - len(shard.tokens))
 
     def span(self, index: int) -> tuple[int, int]:
         """Return the start and the end of a document, in tokens."""

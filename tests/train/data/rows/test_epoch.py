@@ -168,7 +168,7 @@ def test_what_cannot_be_read_names_its_data_and_ends_the_thread():
     data, mixture = sources("concat")
     data["long"].tokens = data["long"].tokens[:50]  # cut short behind the map
     with pytest.raises(
-        DataError, match=r"^long: row \d+ of source long cannot be read: ValueError"
+        DataError, match=r"^long: row \d+ of source long cannot be read: IndexError"
     ):
         list(loaders(mixture)[0])
     assert [t for t in threading.enumerate() if t.name == "bipe-rows"] == []

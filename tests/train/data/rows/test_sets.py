@@ -85,18 +85,18 @@ def test_another_tokenizer_is_refused_with_what_differs(prepared):
 def test_weights_are_of_sources_or_of_whole_sets(named):
     sets = DataSets(named)
     tokens = {name: sets.counts(name, "train")["tokens"] for name in sets.sources}
-    names, weights = Mixture().weights(sets)
+    names, weights = sets.weights(Mixture())
     assert (names, weights) == (list(sets.sources), None)
-    names, weights = Mixture(sources={"web": 0.7, "books": 0.3}).weights(sets)
+    names, weights = sets.weights(Mixture(sources={"web": 0.7, "books": 0.3}))
     books = tokens["books/prose"] + tokens["books/plays"]
     assert weights["web/prose"] == 0.7
     assert weights["books/plays"] == pytest.approx(0.3 * tokens["books/plays"] / books)
-    names, weights = Mixture(sources=["books"], temperature=2.0).weights(sets)
+    names, weights = sets.weights(Mixture(sources=["books"], temperature=2.0))
     assert names == ["books/prose", "books/plays"]
     assert weights["books/plays"] / weights["books/prose"] == pytest.approx(
         (tokens["books/plays"] / tokens["books/prose"]) ** 0.5
     )
-    names, weights = Mixture(sources={"web/prose": 1, "books": 0}).weights(sets)
+    names, weights = sets.weights(Mixture(sources={"web/prose": 1, "books": 0}))
     assert (names, weights) == (["web/prose"], {"web/prose": 1})
 
 

@@ -78,6 +78,9 @@ def test_what_is_read_equals_what_was_written(tmp_path_factory, lengths, seed, s
             assert np.array_equal(data.marks(start, stop), marks[start:stop])
             assert np.array_equal(data.starts(start, stop), marks[start:stop] >> 1 & 1)
             assert np.array_equal(data.starts(start, stop, level=1), marks[start:stop] >> 2)
+    places = np.random.default_rng(seed).integers(0, len(tokens), 50)
+    for found, whole in zip(data.read(places), (tokens, marks), strict=True):
+        assert np.array_equal(found, whole[places])
     assert len(data) == len(data.document_bytes) == len(documents)
     for index, (one, own) in enumerate(documents):
         read, read_marks = data.document(index)
