@@ -3,7 +3,6 @@
 import base64
 import io
 import json
-import random
 
 import pytest
 import sentencepiece
@@ -16,9 +15,8 @@ from segmenters.align import byte_alphabet
 from tests.train.data.tokenizer_kinds import CORPUS, FRAGMENTS, kind
 from train.data.tokenizing import sentencepiece_model
 from train.data.tokenizing import tokenizers as module
-from train.data.tokenizing.sentencepiece_model import merge, read_model
-from train.data.tokenizing.tiktoken_ranks import PATTERNS, read_ranks
-from train.data.tokenizing.tokenizers import SAMPLES, Tokenizer
+from train.data.tokenizing.tiktoken_ranks import PATTERNS, merges, read_ranks
+from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.errors import DataError
 
@@ -108,23 +106,12 @@ def test_a_sentencepiece_model_gives_its_own_ids(name, model_bytes, tmp_path, in
     law()
 
 
-def test_the_slow_twin_merges_as_sentencepiece_does(model_bytes):
-    data = model_bytes("bpe")
-    original = sentencepiece.SentencePieceProcessor(model_proto=data)
-    model = read_model(data)
-    for text in ("The cat the bat (a) x.", "aaaa aaa", "don't == 123"):
-        marked = "\u2581" + text.replace(" ", "\u2581")
-        assert merge(model, marked) == original.encode(text, out_type=str)
-
-
-def test_the_twin_finds_a_conversion_that_differs(model_bytes):
-    model = read_model(model_bytes("bpe"))
-    fast = sentencepiece_model._fast(model)
-    assert sentencepiece_model._twin_fault(fast, model, SAMPLES) is None
-    shuffled = json.loads(fast.to_str())
-    random.Random(0).shuffle(shuffled["model"]["merges"])
-    fast = type(fast).from_str(json.dumps(shuffled))
-    assert "merging by score" in sentencepiece_model._twin_fault(fast, model, [*SAMPLES, *CORPUS])
+def test_a_conversion_that_differs_is_refused(model_bytes, tmp_path, monkeypatch):
+    (tmp_path / "own.model").write_bytes(model_bytes("bpe"))
+    reversed_ = lambda *given: merges(*given)[::-1]  # noqa: E731
+    monkeypatch.setattr(sentencepiece_model, "merges", reversed_)
+    with pytest.raises(DataError, match="not exact: SentencePiece gives other ids"):
+        LoadTokenizer(path=tmp_path).build()
 
 
 @pytest.mark.parametrize(
