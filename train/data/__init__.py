@@ -9,7 +9,7 @@ from typing import Any
 
 _HOMES = {
     "preparing.engines": ("Local", "Ray", "Slurm"),
-    "preparing.source": ("Corpus", "Datatrove", "Language", "Length", "Source"),
+    "preparing.source": ("Corpus", "Datatrove", "Length", "Source"),
     "reading.corpora": ("KingJamesBible", "PackageCode"),
     "reading.split": ("Split",),
     "reading.files": ("CSV", "JSONL", "Parquet", "TextFiles"),

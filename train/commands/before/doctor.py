@@ -47,7 +47,6 @@ _EXTRAS = {
     "slurm": "submitit",
     "sweep": "optuna",
     "ray": "ray",
-    "language": "fasttext",
     "demo": "bible",
     "sentencepiece": "sentencepiece",
     "thai": "pythainlp",

@@ -31,7 +31,6 @@ _BY_CLASS = {
     "KingJamesBible": ("bible", "demo"),
     "MultipleChoice": ("bible", "demo"),
     "VerseRetrieval": ("bible", "demo"),
-    "Language": ("fasttext", "language"),
     "Ray": ("ray", "ray"),
     "TensorBoard": ("tensorboard", "tensorboard"),
     "Trackio": ("trackio", "trackio"),

@@ -20,7 +20,6 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,6 @@ _LOSSES = 3  # pools that may break in a row without a finished part
 _LOOKS = 3  # checks in a row that must find no job in the queue: one may fail
 _SECONDS_BETWEEN_LOOKS = 0.25
 _PLAIN_PATH = re.compile(r"[\w./+=@%:,-]+")
-_BACKEND = re.compile(r'"backend": "(\w+)"')
 
 Watch = Callable[[], None]
 _work: Work | None = None  # of a worker process
@@ -101,7 +99,7 @@ class Local:
 
     def _run_pool(self, work: Work, todo: list[int], watch: Watch) -> None:
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["train.data.preparing.parts", __name__])
+        context.set_forkserver_preload(["train.data.preparing.parts", __name__, *_slow(work)])
         held, lifeline = context.Pipe(duplex=False)
         pool = ProcessPoolExecutor(
             min(self._count(), len(todo)), context, initializer=_begin, initargs=(work, held)
@@ -130,10 +128,7 @@ class Slurm:
     """An array job of Slurm, one task per part; this process waits for it, then merges.
 
     partition, time, qos, account: as for sbatch. workers: tasks at the same time; None: no limit.
-    memory_gb: per task. sbatch: further options of sbatch. env_command: the line of the job script
-    that makes `launch_pickled_pipeline` and the packages available; by default it puts this
-    Python's folder on the PATH. srun: start tasks by srun.
-    poll_seconds: between two checks.
+    memory_gb: per task. sbatch: further options of sbatch. poll_seconds: between two checks.
     All nodes must see the folder of the data. Stopping this process stops no job: run again to
     continue with what is missing.
     """
@@ -144,14 +139,11 @@ class Slurm:
     memory_gb: int = 2
     qos: str | None = None
     account: str | None = None
-    max_array: int = 1001
-    env_command: str | None = None
     sbatch: Mapping[str, Any] = field(default_factory=dict)
-    srun: bool = True
     poll_seconds: float = 10.0
 
     def __post_init__(self) -> None:
-        _require_positive(workers=self.workers, memory_gb=self.memory_gb, max_array=self.max_array)
+        _require_positive(workers=self.workers, memory_gb=self.memory_gb)
         given = {"partition": self.partition, "time": self.time, "qos": self.qos, **self.sbatch}
         for name, value in given.items():
             if not f"{name}{value}".isprintable():  # a line of its own in the job script
@@ -183,10 +175,8 @@ class Slurm:
             mem_per_cpu_gb=self.memory_gb,
             workers=self.workers or -1,
             qos=self.qos,
-            env_command=self.env_command or path,
+            env_command=path,  # it must find launch_pickled_pipeline
             sbatch_args=account | dict(self.sbatch),
-            max_array_size=self.max_array,
-            with_srun=self.srun,
         )
         try:
             executor.run()
@@ -302,8 +292,13 @@ def _begin(work: Work, held: Connection) -> None:
     one_thread()
     for each in stop.SIGNALS:  # the process that started it handles them
         signal.signal(each, signal.SIG_IGN)
-    _import_spacy_alone(work)
     threading.Thread(target=_end_with, args=(held,), daemon=True).start()
+
+
+def _slow(work: Work) -> list[str]:
+    """Return what segmenters import for seconds, so that it is imported once for all workers."""
+    chosen = json.dumps([source.segmenter.fingerprint() for source in work.sources.values()])
+    return ["segmenters.prose.spacy_pipeline"] if '"backend": "spacy"' in chosen else []
 
 
 def _run(rank: int) -> None:
@@ -311,21 +306,6 @@ def _run(rank: int) -> None:
 
     assert _work is not None
     make_part(_work, rank)
-
-
-def _import_spacy_alone(work: Work) -> None:
-    """Import spaCy without torch if it only runs our rules: 0.8 s instead of 2.2 s."""
-    chosen = [source.segmenter for source in work.sources.values()]
-    fingerprints = json.dumps([segmenter.fingerprint() for segmenter in chosen])
-    ours = all(type(segmenter).__module__.startswith("segmenters.") for segmenter in chosen)
-    if not ours or set(_BACKEND.findall(fingerprints)) != {"spacy"}:
-        return
-    if "torch" not in sys.modules and find_spec("spacy") is not None:
-        sys.modules["torch"] = None  # type: ignore[assignment]
-        try:
-            import segmenters.prose.spacy_pipeline  # noqa: F401
-        finally:
-            del sys.modules["torch"]
 
 
 def _end_with(held: Connection) -> None:

@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 from segmenters import Levels, Segmenter
@@ -21,9 +20,8 @@ from train.data.reading.documents import Document, Reader
 from train.data.reading.split import Split, for_few
 from train.data.store.writer import SHARD_TOKENS
 from train.data.tokenizing.vocabulary import TokenizerSource
-from train.disk.files import sha256
 from train.disk.manifest import plain
-from train.errors import DataError, MissingPackage, install_command
+from train.errors import DataError
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
@@ -76,44 +74,11 @@ class Length(Filter):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Language(Filter):
-    """Keeps documents that fastText's language model finds to be in one of `languages`.
-
-    model: path of the model (lid.176.bin of fasttext.cc, or GlotLID); nothing is downloaded.
-    threshold: minimum probability.
-    """
-
-    languages: Sequence[str]
-    model: str | Path
-    threshold: float = 0.65
-
-    def step(self) -> Any:
-        if not Path(self.model).is_file():
-            raise DataError(
-                f"model={self.model}: there is no such file. Download lid.176.bin from "
-                "fasttext.cc and set model to its path"
-            )
-        from datatrove.pipeline.filters import LanguageFilter
-
-        try:
-            step = LanguageFilter(list(self.languages), language_threshold=self.threshold)
-            from fasttext.FastText import _FastText
-        except ImportError as fault:
-            cure = install_command("language")
-            raise MissingPackage(f"Language needs fastText: {cure}") from fault
-        step.model._model = _FastText(str(self.model))  # set here, or it would download one
-        return step
-
-    def fingerprint(self) -> dict[str, Any]:
-        return {**Filter.fingerprint(self), "model": sha256(Path(self.model))}
-
-
-@dataclass(frozen=True, kw_only=True)
 class Datatrove(Filter):
     """Any filter of datatrove.pipeline.filters, by the name of its class.
 
     Example: ``filter: GopherQualityFilter, options: {min_doc_words: 50}``. It must depend only on
-    the document; SamplerFilter needs its seed.
+    the document; SamplerFilter needs its seed. LanguageFilter downloads a model of fastText.
     """
 
     filter: str

@@ -139,59 +139,34 @@ def write_megatron(
 ) -> None:
     """Write STEM.bin and STEM.idx; DataError for data that the format cannot hold."""
     width = data.tokens.dtype.itemsize
-    by_segment = sequences == "segments"
     if width > 2 and data.manifest["vocab_size"] - 1 > _LARGEST:
         raise DataError(f"{data.folder}: ids must be below 2 ** 31 for Megatron")
     tokens = create(stem.with_name(f"{stem.name}.bin"))
-    for start in range(0, len(data.tokens), _BLOCK):
-        tokens.write(data.tokens[start : start + _BLOCK].tobytes())
+    for at in range(0, len(data.tokens), _BLOCK):
+        tokens.write(data.tokens[at : at + _BLOCK].tobytes())
     index = create(stem.with_name(f"{stem.name}.idx"))
-    number = sum(map(len, _starts(data, by_segment=True))) if by_segment else len(data)
-    index.write(struct.pack("<9sQBQQ", _MAGIC, _VERSION, _TYPES[width], number, len(data) + 1))
-    for lengths in _lengths(_starts(data, by_segment), len(data.tokens)):
-        if lengths.max(initial=0) > _LARGEST:
-            raise DataError(f"{data.folder}: a sequence of Megatron has at most {_LARGEST} ids")
-        index.write(lengths.astype("<i4").tobytes())
-    for starts in _starts(data, by_segment):
-        index.write((starts * width).astype("<i8").tobytes())
-    for indices in _document_indices(data, by_segment):
-        index.write(indices.astype("<i8").tobytes())
+    begins = np.append(0, data.document_ends[:-1])
+    starts = _segment_starts(data) if sequences == "segments" else begins
+    lengths = np.diff(np.append(starts, len(data.tokens)))
+    if lengths.max(initial=0) > _LARGEST:
+        raise DataError(f"{data.folder}: a sequence of Megatron has at most {_LARGEST} ids")
+    head = struct.pack("<9sQBQQ", _MAGIC, _VERSION, _TYPES[width], len(starts), len(data) + 1)
+    documents = np.append(np.searchsorted(starts, begins), len(starts))
+    for part in (head, *map(_bytes, (lengths, starts * width, documents), ("<i4", "<i8", "<i8"))):
+        index.write(part)
 
 
-def _starts(data: DataSet, by_segment: bool) -> Iterator[Places]:
-    """Yield the starts of sequences, in tokens, in blocks."""
-    if by_segment:
-        for start in range(0, len(data.tokens), _BLOCK):
-            stop = min(start + _BLOCK, len(data.tokens))
-            yield start + np.flatnonzero(data.starts(start, stop))
-    else:
-        yield np.zeros(1, np.int64)
-        for start in range(0, len(data) - 1, _BLOCK):
-            yield data.document_ends[:-1][start : start + _BLOCK]
+def _segment_starts(data: DataSet) -> Places:
+    blocks = range(0, len(data.tokens), _BLOCK)
+    stops = (min(at + _BLOCK, len(data.tokens)) for at in blocks)
+    found = [
+        at + np.flatnonzero(data.starts(at, stop)) for at, stop in zip(blocks, stops, strict=True)
+    ]
+    return np.concatenate(found)
 
 
-def _lengths(blocks: Iterator[Places], tokens: int) -> Iterator[Places]:
-    last = np.empty(0, np.int64)
-    for starts in blocks:
-        joined = np.concatenate((last, starts))
-        yield np.diff(joined)
-        last = joined[-1:]
-    yield np.diff(np.append(last, tokens))
-
-
-def _document_indices(data: DataSet, by_segment: bool) -> Iterator[Places]:
-    """Yield the first sequence of each document, and last the number of sequences."""
-    yield np.zeros(1, np.int64)
-    if not by_segment:
-        for start in range(0, len(data), _BLOCK):
-            yield np.arange(start, min(start + _BLOCK, len(data))) + 1
-        return
-    before = 0
-    for block, starts in enumerate(_starts(data, by_segment)):
-        begin, end = block * _BLOCK, min((block + 1) * _BLOCK, len(data.tokens))
-        first, last = np.searchsorted(data.document_ends, [begin, end], side="right")
-        yield before + np.searchsorted(starts, data.document_ends[first:last])
-        before += len(starts)
+def _bytes(values: Places, dtype: str) -> bytes:
+    return values.astype(dtype).tobytes()
 
 
 def write_parquet(data: DataSet, *, stem: Path, create: Create) -> None:

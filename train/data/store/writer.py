@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from segmenters.align import MAX_LEVELS
 from segmenters.show.measures import counted
 from train.data.store.shards import FORMAT, MANIFEST, VERSION, DataSet, shard_file, suffixes
 from train.disk.files import Output, remove, sync, writing
 from train.disk.manifest import store
 from train.errors import DataError
 
-MAX_LEVELS = 7
 SHARD_TOKENS = 1 << 28
 _UINT16_IDS = 65_536
 _COPIED_TOKENS = 1 << 20

@@ -4,10 +4,9 @@
 digit is one token (so numbers of any length are spelled alike) and no space is put before the text.
 The same documents give the same vocabulary.
 
-`LoadTokenizer` loads any tokenizer whose tokens can be placed in the text exactly: tokenizer.json;
-SentencePiece models; tiktoken ranks; GPT-2's vocab.json with merges.txt; BERT's vocab.txt; or a
-Hugging Face folder with one of these. As in transformers, tokenizer_config.json may add tokens and
-override add_prefix_space, do_lower_case and the like.
+`LoadTokenizer` loads any tokenizer whose tokens can be placed in the text exactly: tokenizer.json,
+SentencePiece models, tiktoken ranks, or a folder with one of these. As in transformers,
+tokenizer_config.json may add tokens and override add_prefix_space.
 """
 
 import hashlib
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import tokenizers
-from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import AddedToken, decoders, models, pre_tokenizers, trainers
 
 from train.data.tokenizing import CONFIG, sentencepiece_model, tiktoken_ranks
 from train.data.tokenizing.chunks import steps_of
@@ -38,17 +37,14 @@ Texts = Callable[[int | None], Iterable[str]]
 _PART_CHARACTERS = 100_000
 # In a folder, the first of these that exists is loaded.
 _NAMES = (
-    *("tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model"),
-    *("spm.model", "vocab.json", "vocab.txt"),
+    "tokenizer.json",
+    "tokenizer.model",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+    "spm.model",
 )
 _ENDINGS = ("*.model", "*.model.v*", "*.tiktoken")
 _FLAGS = ("lstrip", "rstrip", "single_word", "normalized", "special")
-# Key of tokenizer_config.json -> that of BertNormalizer.
-_BERT_FLAGS = {
-    "do_lower_case": "lowercase",
-    "strip_accents": "strip_accents",
-    "tokenize_chinese_chars": "handle_chinese_chars",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,8 +156,7 @@ class LoadTokenizer:
 
     def fingerprint(self) -> dict[str, Any]:
         file = _find(Path(self.path))
-        beside = (CONFIG, "merges.txt") if file.name == "vocab.json" else (CONFIG,)
-        files = [file, *filter(Path.exists, map(file.parent.joinpath, beside))]
+        files = [file, *filter(Path.exists, [file.parent / CONFIG])]
         digest = hashlib.sha256(b"".join(map(Path.read_bytes, files)))
         if (prepared := _prepared(file).get("eos_id")) is not None:
             digest.update(str(prepared).encode())
@@ -225,7 +220,11 @@ def _find(path: Path) -> Path:
     named = [path / name for name in _NAMES if (path / name).exists()][:1]
     found = named or [file for ending in _ENDINGS for file in sorted(path.glob(ending))]
     if not found:
-        raise DataError(f"path={path}: contains none of {', '.join((*_NAMES, *_ENDINGS))}")
+        raise DataError(
+            f"path={path}: contains none of {', '.join((*_NAMES, *_ENDINGS))}; save a "
+            "slow tokenizer as tokenizer.json by "
+            "AutoTokenizer.from_pretrained(...).save_pretrained(...)"
+        )
     if len(found) > 1:
         several = ", ".join(file.name for file in found)
         raise DataError(f"path={path}: contains several tokenizers ({several}); name one of them")
@@ -260,10 +259,6 @@ def _opened(file: Path, *, pattern: str | None) -> tokenizers.Tokenizer:
             fast = sentencepiece_model.convert(file, samples=SAMPLES)
         elif file.suffix == ".tiktoken":
             fast = tiktoken_ranks.convert(file, pattern=pattern, samples=SAMPLES)
-        elif file.name == "vocab.json":
-            fast = _gpt2(file)
-        elif file.name == "vocab.txt":
-            fast = _bert(file)
         else:
             fast = tokenizers.Tokenizer.from_file(str(file))
     except DataError:
@@ -273,35 +268,12 @@ def _opened(file: Path, *, pattern: str | None) -> tokenizers.Tokenizer:
     return _configured(fast, file.parent / CONFIG)
 
 
-def _gpt2(file: Path) -> tokenizers.Tokenizer:
-    merges = file.parent / "merges.txt"
-    if not merges.exists():
-        raise DataError(f"{file}: needs merges.txt next to it")
-    fast = tokenizers.Tokenizer(models.BPE.from_file(str(file), str(merges)))
-    fast.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    fast.decoder = decoders.ByteLevel()
-    return fast
-
-
-def _bert(file: Path) -> tokenizers.Tokenizer:
-    fast = tokenizers.Tokenizer(models.WordPiece.from_file(str(file), unk_token="[UNK]"))
-    fast.normalizer = normalizers.BertNormalizer()
-    fast.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    fast.decoder = decoders.WordPiece()
-    named = [piece for piece in ("[PAD]", "[CLS]", "[SEP]", "[MASK]") if fast.token_to_id(piece)]
-    fast.add_special_tokens(["[UNK]", *named])
-    return fast
-
-
 def _configured(fast: tokenizers.Tokenizer, path: Path) -> tokenizers.Tokenizer:
     config = _config(path)
     definition = json.loads(fast.to_str())
     for step in steps_of(definition["pre_tokenizer"], "pretokenizers")[:1]:
         if step["type"] == "ByteLevel" and isinstance(config.get("add_prefix_space"), bool):
             step["add_prefix_space"] = config["add_prefix_space"]
-    for step in steps_of(definition["normalizer"], "normalizers"):
-        if step["type"] == "BertNormalizer":
-            step |= {own: config[key] for key, own in _BERT_FLAGS.items() if key in config}
     made = tokenizers.Tokenizer.from_str(json.dumps(definition))
     added = config.get("added_tokens_decoder") or {}
     for index, token in sorted(added.items(), key=lambda item: int(item[0])):
