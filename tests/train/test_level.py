@@ -72,43 +72,15 @@ def test_a_model_reads_the_level_that_it_is_told(study):
     assert not same_weights(runs / "both", runs / "sentences")
 
 
-def test_runs_are_measured_on_the_level_that_each_reads(study):
-    words = ["evaluate.lengths=[1]", "evaluate.probes=[]", "row_length=64", "evaluate.documents=2"]
-    for runs, data in {"runs": "both", "runs/paragraphs": "paragraphs"}.items():
-        place = [f"out={study}", f"evaluate.runs={study / runs}", f"data={study / data}"]
-        assert main(["evaluate", *place, *words]) == 0
-    values = {}
-    for name in ("both", "paragraphs"):
-        lines = (study / "runs" / name / "evaluation.jsonl").read_text().splitlines()
-        rows = [row for row in map(json.loads, lines) if row["measure"] == "perplexity"]
-        values[name] = [row["value"] for row in rows]
-    # The same weights, by sentences and then by paragraphs.
-    assert values["paragraphs"][0] != values["paragraphs"][1] == values["both"][0]
-
-
-@pytest.mark.parametrize("words", [[], ["generate.segmenter=sentences"]])
-def test_text_is_written_in_segments_of_that_level(study, words, capfdbinary):
+def test_text_is_written_in_segments_of_that_level(study, capfdbinary):
+    words = ["generate.segmenter=sentences"]
     told = {}
-    for name in ("both", "paragraphs", "sentences"):
+    for name in ("both", "paragraphs"):
         options = [f"generate.run={study / 'runs' / name}", "generate.temperature=0"]
         options += ["generate.max_new=40", "generate.prompt='It was. It was 3 cats.'"]
         assert main(["generate", *options, *words * (name == "both")]) == 0
         told[name] = capfdbinary.readouterr().out
     assert told["both"] == told["paragraphs"]
-
-
-def test_a_run_that_goes_on_from_it_reads_that_level(study, tmp_path):
-    words = ["extend", f"checkpoint={study / 'runs' / 'both'}", f"out={tmp_path}", "name=longer"]
-    words += [
-        "row_length=96",
-        "steps=2",
-        "trainer=cpu",
-        "rows.global_batch=2",
-        "rows.micro_batch=2",
-    ]
-    assert main(words) == 0
-    described = json.loads((tmp_path / "longer" / "model" / "config.json").read_text())
-    assert described["notes"]["level"] == "paragraph"
 
 
 @pytest.mark.parametrize("format", ["megatron", "parquet"])
@@ -203,7 +175,7 @@ def test_data_without_these_levels_are_refused(study, runs, capsys):
 
 
 def test_runs_of_several_levels_are_measured(study, runs):
-    words = ["evaluate.lengths=[1]", "evaluate.probes=[passkey, copy]", "row_length=64"]
+    words = ["evaluate.lengths=[1]", "evaluate.probes=[copy]", "row_length=64"]
     words += ["evaluate.documents=2", "evaluate.probing.trials=2"]
     place = [f"out={study}", f"evaluate.runs={runs}", f"data={study / 'both'}"]
     assert main(["evaluate", *place, *words]) == 0
@@ -218,10 +190,9 @@ def test_runs_of_several_levels_are_measured(study, runs):
     assert values[0] == values[1] != []
 
 
-@pytest.mark.parametrize("name", ["next", "segatron"])
-def test_text_that_is_written_is_marked_on_both_levels(study, runs, name):
+def test_text_that_is_written_is_marked_on_both_levels(study, runs):
     """Read token by token with a marker, and at once with the marks of the whole text."""
-    model = load_model(runs / name / "model")[0].eval().double()
+    model = load_model(runs / "next" / "model")[0].eval().double()
     assert model.levels == 2
     sets = DataSets(study / "both", coarser=1)
     tokenizer, segmenter = LoadTokenizer(path=sets.folder).build(), Levels(of=Sentences(), keep=2)
@@ -239,16 +210,14 @@ def test_text_that_is_written_is_marked_on_both_levels(study, runs, name):
     torch.testing.assert_close(torch.cat(parts, 1), whole, atol=1e-9, rtol=0)
 
 
-@pytest.mark.parametrize("words", [[], ["generate.segmenter=sentences"]])
-def test_the_command_writes_text(runs, words, capfdbinary):
+def test_the_command_writes_text(runs, capfdbinary):
     told = {}
     for name in ("next", "named"):
-        options = [f"generate.run={runs / name}", "generate.temperature=0", *words]
+        options = [f"generate.run={runs / name}", "generate.temperature=0"]
         options += ["generate.max_new=30", "generate.prompt='It was. It was 3 cats.'"]
         assert main(["generate", *options]) == 0
         told[name] = capfdbinary.readouterr().out
     assert told["next"] == told["named"] != b""
-    options = [each for each in options if each not in words]
     assert main(["generate", *options, "generate.segmenter=newline"]) == 2
     said = capfdbinary.readouterr().err.decode()
     assert "generate.segmenter: " in said and "must be one of" in said

@@ -71,7 +71,6 @@ def test_a_command_without_an_action_says_what_to_do(train):
         ("corpus.tokenizer.split=o200k", "must be one of gpt2, cl100k, was: 'o200k'"),
         ("corpus.tokenizer.vocab_size=256", "vocab_size must be above 256"),
         ("corpus.tokenizer.special_tokens=[a,a]", "special_tokens must not be empty, and differ"),
-        ("corpus.sources.text.documents.path=no", "no"),
         ("out=tokenizer_config.json", "choose another name"),
     ],
 )

@@ -14,10 +14,10 @@ class Stream:
         self.manifest = {"split": "train", "files": {}}
         self.levels = (0,)
         self.document_ends = np.cumsum(lengths, dtype=np.int64)
-        total = int(self.document_ends[-1])
+        total = sum(lengths)
         self.tokens = np.arange(total)
         self._marks = (draw.random(total) < 0.2).astype(np.uint8) << 1
-        self._marks[[0, *self.document_ends[:-1].tolist()]] = 3
+        self._marks[np.append(0, self.document_ends)[: len(lengths)]] = 3
 
     def __len__(self):
         return len(self.document_ends)

@@ -18,29 +18,12 @@ from tokenizers import (
 )
 
 from segmenters.align import byte_alphabet
-from train.data.tokenizing.chunks import GPT2
 from train.data.tokenizing.tiktoken_ranks import PATTERNS
 
 MARK = "\u2581"
 FRAGMENTS = [
-    *(
-        "a",
-        "b",
-        "The",
-        "x",
-        "don't",
-        "'s",
-        "  ",
-        " ",
-        "\n",
-        "\n\n",
-        "\r\n",
-        "\t",
-        ".",
-        "(",
-        "/",
-        '"',
-    ),
+    *("a", "b", "The", "x", "don't", "'s", "  ", " ", "\n", "\n\n", "\r\n", "\t", ".", "(", "/"),
+    '"',
     *("1", "23", "\u00e9", "e\u0301", "\u00df", "\ufb01", "\u4e2d", "\u304c", "\ud55c", "\u0130"),
     *("\N{GRINNING FACE}", "\N{FAMILY}", "\u00a0", "\u3000", "\u2460", "\u0915\u094d", "Zz", "=="),
     *("The cat", " the", " a b", "a\nb", "x (y)", '"', "\u4e2d\u3002"),
@@ -54,7 +37,6 @@ ALPHABET = sorted(set("".join(CORPUS)) | {MARK})
 WORD = [c for c in ALPHABET if not c.isspace() and (c.isalnum() or not c.isascii())]
 CORPUS.append("x" + "x".join(c for c in WORD if unicodedata.category(c)[0] != "P"))
 SPECIAL = ["</s>", "<unk>"]
-COMPOSING = {"nfc": "NFC", "nfkc": "NFKC"}
 
 
 def _trained(model, normalizer=None, pre_tokenizer=None, *, trainer=None, extra=(), **options):
@@ -164,11 +146,7 @@ def _with_added(fast):
 
 
 CHARACTERS = {
-    "lower": normalizers.Lowercase(),
-    "nfd": normalizers.NFD(),
-    "nfkd": normalizers.NFKD(),
     "nfc": normalizers.NFC(),
-    "nfkc": normalizers.NFKC(),
     "plain": normalizers.Sequence(
         [normalizers.NFD(), normalizers.StripAccents(), normalizers.Lowercase()]
     ),
@@ -179,19 +157,14 @@ KINDS = {
     "gpt2": lambda: _byte_level(),
     "gpt2_prefix": lambda: _byte_level(pre_tokenizers.ByteLevel(add_prefix_space=True)),
     "gpt2_trimmed": lambda: _trimmed(False),
-    "gpt2_prefix_trimmed": lambda: _trimmed(True),
-    "gpt2_split": lambda: _byte_level(_split(GPT2)),
     "cl100k": lambda: _byte_level(_split(PATTERNS["cl100k"])),
     "o200k": lambda: _byte_level(_split(PATTERNS["o200k"])),
     "digits": lambda: _byte_level(_after(pre_tokenizers.Digits(individual_digits=True))),
-    "punctuation": lambda: _byte_level(_after(pre_tokenizers.Punctuation())),
     "digits_prefix": lambda: _byte_level(_after(pre_tokenizers.Digits(), prefix=True)),
     "added": lambda: _with_added(_byte_level()),
     "llama": lambda: _sentencepiece_like(),
     "metaspace_first": lambda: _metaspace("first"),
     "metaspace_always": lambda: _metaspace("always"),
-    "metaspace_never": lambda: _metaspace("never"),
-    "fallback_whole_first": lambda: _metaspace("first", split=False, model="fallback"),
     "fallback_whole_always": lambda: _metaspace("always", split=False, model="fallback"),
     "unigram_first": lambda: _metaspace("first", model="unigram"),
     "unigram_whole": lambda: _metaspace("always", split=False, model="unigram"),
@@ -200,10 +173,7 @@ KINDS = {
         for name in CHARACTERS
         if name != "bert"
     },
-    **{
-        f"word_piece_{name}": lambda name=name: _word_piece(CHARACTERS[name])
-        for name in ("bert", "lower", "nfkc")
-    },
+    "word_piece_bert": lambda: _word_piece(CHARACTERS["bert"]),
 }
 kind = cache(lambda name: KINDS[name]())
 
@@ -226,7 +196,7 @@ def clusters(text, *, composing):
 def walk(name, fast, text, pieces):
     """Spans of the pieces of a text, one character after the other; the oracle of placing."""
     normaliser = next((n for end, n in CHARACTERS.items() if name.endswith("_" + end)), None)
-    composing = any(name.endswith("_" + end) for end in COMPOSING)
+    composing = name.endswith("_nfc")
     stream = [(0x20, 0)] if text and _prefixed(name, text) else []
     stream += [
         (byte, place)

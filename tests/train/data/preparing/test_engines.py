@@ -143,8 +143,8 @@ def test_the_pipeline_travels(corpus, tmp_path):
 @pytest.mark.parametrize(
     ("engine", "options", "fault"),
     [
+        (Local, {"workers": 0}, r"engine\.workers must be at least 1, was: 0"),
         (Slurm, {"partition": "x", "memory_gb": 0}, r"engine\.memory_gb must be at least 1"),
-        (Slurm, {"partition": "x", "workers": -1}, r"engine\.workers must be at least 1"),
         (Ray, {"workers": 0}, r"engine\.workers must be at least 1, was: 0"),
     ],
 )

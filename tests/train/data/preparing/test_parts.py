@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from train.data.reading import documents as parts
 from train.data.reading.corpora import PackageCode
-from train.data.reading.documents import Bad, Part, grouped, part_size, ranges
+from train.data.reading.documents import Part, grouped, part_size
 from train.data.reading.fields import check_conditions, keeps
 from train.data.reading.files import JSONL, Parquet
 from train.data.reading.hub import HuggingFace
@@ -36,12 +36,6 @@ def test_groups_keep_the_order_and_are_large_enough(sizes, size):
     assert [item for group, _ in groups for item in group] == list(range(len(sizes)))
     assert [sum(sizes[item] for item in group) for group, _ in groups] == [h for _, h in groups]
     assert all(held >= size for _, held in groups[:-1])
-
-
-@given(st.integers(0, 100), st.integers(1, 30))
-def test_ranges_cover_all_numbers(number, each):
-    covered = [value for first, last in ranges(number, each=each) for value in range(first, last)]
-    assert covered == list(range(number))
 
 
 def test_the_size_of_a_part_is_bounded():
@@ -86,15 +80,6 @@ def test_data_sets_of_the_hub(folder, streaming):
     assert in_parts(HuggingFace(**options, limit=50)) == whole[:50]
 
 
-def test_rows_of_the_hub_without_text_are_counted_or_named(folder):
-    (folder / "0.jsonl").write_text('{"text": "x", "n": 1}\n{"text": null, "n": 2}\n')
-    options = {"path": "json", "data_files": str(folder / "0.jsonl"), "text_key": "n"}
-    with pytest.raises(DataError, match=r"row train:0: text_key=n must contain text, was: int"):
-        list(HuggingFace(**options))
-    found = in_parts(HuggingFace(**options, on_bad="skip"))
-    assert [item.rule for item in found if isinstance(item, Bad)] == ["no text", "no text"]
-
-
 @pytest.mark.parametrize("kind", [JSONL, Parquet, HuggingFace])
 def test_rows_are_filtered_alike(folder, kind):
     import pyarrow.json
@@ -107,6 +92,12 @@ def test_rows_are_filtered_alike(folder, kind):
     found = [document.text for document in in_parts(kind(**given, filter=conditions))]
     # 1-2 to 1-20, those whose number begins with 2 to 9, and of them not 1-10.
     assert found == [f"1-{n}" for n in range(2, 21) if str(n)[0] in "23456789"]
+    for row, condition in (
+        ("a", {"at_least": 0}),
+        ("a", {"matches": "."}),
+        ("b.c", {"at_least": 3}),
+    ):
+        assert not keeps({"a": None, "b": {"c": 2.5}}, {row: condition}, where="")
     with pytest.raises(DataError, match=r"filter=no is not a field"):
         in_parts(kind(**given, filter={"no": [1]}))
 
@@ -124,11 +115,3 @@ def test_rows_are_filtered_alike(folder, kind):
 def test_conditions_that_cannot_be_asked(conditions, fault):
     with pytest.raises(DataError, match=fault):
         check_conditions(conditions)
-
-
-def test_a_null_is_in_no_range():
-    row = {"a": None, "b": {"c": 2.5}}
-    assert not keeps(row, {"a": {"at_least": 0}}, where="")
-    assert not keeps(row, {"a": {"matches": "."}}, where="")
-    assert keeps(row, {"a": [None], "b.c": {"at_most": 2.5}}, where="")
-    assert keeps(row, {"a": {"not": [1]}}, where="")

@@ -46,13 +46,6 @@ def run(corpus, out, *, segmenter=None, tokenizer=None, split=SPLIT, if_exists="
     return prepared({"tiny": source}, out, if_exists=if_exists, **made)
 
 
-def test_preparing_twice_gives_the_same_bytes(corpus, tmp_path):
-    run(corpus, tmp_path / "a")
-    run(corpus, tmp_path / "b")
-    assert content(tmp_path / "a") == content(tmp_path / "b")
-    assert set(content(tmp_path / "a")) >= {"manifest.json", "statistics.json", "tokenizer.json"}
-
-
 def test_marks_on_disk_equal_marks_recomputed_from_offsets(corpus, tmp_path):
     run(corpus, tmp_path / "out")
     tokenizer = LoadTokenizer(path=tmp_path / "out").build()
@@ -169,14 +162,6 @@ def test_other_files_in_the_folder_are_never_touched(corpus, tmp_path):
     assert [path.name for path in out.iterdir()] == ["thesis.txt"]
 
 
-def test_what_a_kill_left_behind_is_cleared(corpus, tmp_path):
-    part = tmp_path / "out" / ".part" / "tiny" / "train"
-    part.mkdir(parents=True)
-    (part / ".tiny.bin.part").write_text("x")
-    assert not run(corpus, tmp_path / "out").kept
-    assert not (tmp_path / "out" / ".part").exists()
-
-
 def test_a_full_disk_is_named_and_leaves_nothing(corpus, tmp_path, small_files):
     with pytest.raises(DataError, match=r"no room is left.*set data= or out="):
         run(corpus, tmp_path / "out")
@@ -210,20 +195,6 @@ def test_the_split_is_a_function_of_the_id():
     assert split.of("document 7") == "test"
     other = Split(validation=0.1, test=0.2, salt="other")
     assert sum(split.of(id) != other.of(id) for id in ids) > 1000
-
-
-@pytest.mark.parametrize(
-    ("options", "fault"),
-    [
-        ({"validation": 1.5}, r"split\.validation must be from 0 to 1, was: 1\.5"),
-        ({"validation": 0.6, "test": 0.6}, "must be at most 1"),
-        ({"ids": {"dev": []}}, "split.ids must name train, validation, test, was: dev"),
-        ({"ids": {"test": ["a"], "train": ["a"]}}, "a is in test and in train"),
-    ],
-)
-def test_a_bad_split_is_refused(options, fault):
-    with pytest.raises(DataError, match=fault):
-        Split(**options)
 
 
 def test_ids_that_are_no_documents_are_named(corpus, tmp_path):

@@ -98,12 +98,6 @@ def test_package_code_comes_in_order_without_tests():
     assert list(code) == documents
 
 
-def test_the_standard_library_is_a_package_too():
-    documents = list(PackageCode(packages=["stdlib"], limit=50))
-    assert all("site-packages" not in document.id for document in documents)
-    assert documents[0].id.startswith("stdlib/")
-
-
 def test_a_missing_package_says_how_to_install_it():
     with pytest.raises(DataError, match="package nowhere is not installed; run: pip install"):
         PackageCode(packages=["nowhere"]).check()

@@ -31,16 +31,6 @@ def ids(out):
     return [id for split in SPLITS for id in open_dataset(out / "tiny" / split).document_ids()]
 
 
-@pytest.mark.parametrize("rule", LINES)
-def test_a_bad_line_ends_the_run_by_its_name(tmp_path, rule):
-    for number, line in enumerate(LINES[rule]):
-        path = tmp_path / f"{number}.jsonl"
-        path.write_bytes(b'{"text": "good"}\n' + line + b"\n")
-        with pytest.raises(DataError, match=rf"{number}\.jsonl:2: "):
-            prepared(JSONL(path=path, encoding_errors="fail"), tmp_path / "out")
-        assert not (tmp_path / "out").exists()
-
-
 def test_bad_lines_are_counted_by_what_is_wrong(tmp_path):
     path = tmp_path / "a.jsonl"
     bad = [line for lines in LINES.values() for line in lines]
@@ -82,14 +72,6 @@ def test_files_that_cannot_be_read(tmp_path, monkeypatch):
     assert sorted(ids(tmp_path / "out")) == ["a.txt", "c.txt"]
 
 
-def test_nothing_but_bad_rows_is_said(tmp_path):
-    (tmp_path / "a.jsonl").write_text("[]\n[]\n")
-    with pytest.raises(DataError, match=r"no documents were found|all documents were left out"):
-        prepared(JSONL(path=tmp_path, on_bad="skip"), tmp_path / "out")
-    with pytest.raises(DataError, match="on_bad must be error or skip, was: ignore"):
-        JSONL(path=tmp_path, on_bad="ignore")
-
-
 def test_a_corpus_that_changed_is_begun_again(tmp_path, monkeypatch):
     """Parts of an interrupted run are not mixed with those of other texts."""
     path = tmp_path / "a.jsonl"
@@ -106,5 +88,5 @@ def test_a_corpus_that_changed_is_begun_again(tmp_path, monkeypatch):
 
 
 def test_the_missing_corpus_is_named_by_its_key(tmp_path):
-    with pytest.raises(DataError, match=r"corpus\.sources\.tiny\.documents\.path=/nowhere: there"):
-        prepared(JSONL(path="/nowhere"), tmp_path / "out")
+    with pytest.raises(DataError, match=r"corpus\.sources\.tiny\.documents\.path=.*/no: there"):
+        prepared(JSONL(path=tmp_path / "no"), tmp_path / "out")

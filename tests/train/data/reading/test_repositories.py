@@ -106,11 +106,6 @@ def test_files_are_a_level_of_prepared_data(folder, tmp_path, capsys):
     assert main(["prepare", "corpus=repositories", *words]) == 0
     out = capsys.readouterr().out
     assert "logical python" in out and "Mixed" in out and "logical c" in out
-    (folder / "one" / "long.py").write_text("x = 1\n" * 200_000)  # longer than a sample
-    assert (
-        main(["prepare", "corpus=repositories", *words, "--dry-run", f"data={tmp_path}/new"]) == 0
-    )
-    assert "what cuts it: " in capsys.readouterr().out
     made = open_dataset(tmp_path / "data" / "text" / "train", level="file")
     assert made.manifest["level_names"] == ["segment", "block", "part", "file"]
     starts = {

@@ -63,8 +63,7 @@ def test_packed_files_are_read_in_pieces_that_miss_and_double_nothing(
     assert sorted(in_parts(reader), key=lambda d: int(d.id.rpartition(":")[2])) == whole
 
 
-@pytest.mark.parametrize("suffix", PACK)
-@pytest.mark.parametrize("size", [10**9, 150])
+@pytest.mark.parametrize(("suffix", "size"), [*((each, 150) for each in PACK), ("gz", 10**9)])
 def test_a_packed_file_cut_short_is_a_fault_or_one_bad_file(
     tmp_path, rows, suffix, size, monkeypatch
 ):

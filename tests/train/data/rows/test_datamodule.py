@@ -1,7 +1,5 @@
 """The data module in a trainer: resume is exact, another order is refused; what a run will read."""
 
-import json
-
 import lightning
 import numpy as np
 import pytest
@@ -20,7 +18,6 @@ from train.data.rows.choices import PACKINGS, Mixture, Packing
 from train.data.rows.datamodule import LMDataModule, row_statistics, table
 from train.data.rows.order import RowOrder
 from train.data.rows.packing import Rows
-from train.disk.manifest import store
 from train.errors import DataError
 
 
@@ -107,41 +104,9 @@ def test_a_changed_order_is_refused_on_resume(folder):
         module(folder).load_state_dict(state | {"data": "other"})
 
 
-def test_an_unknown_source_is_named_with_the_nearest(folder):
-    with pytest.raises(DataError, match=r"rows\.sources\.pros: no such .* you mean 'prose'\?"):
-        module(folder, mixture=Mixture(sources={"pros": 1}))
-
-
 def test_an_empty_split_is_named_with_the_cure(folder):
     with pytest.raises(DataError, match=r"source code, split test: has no documents.*share"):
         module(folder).rows("test")
-
-
-def test_a_folder_that_is_not_prepared_is_named(tmp_path):
-    with pytest.raises(DataError, match="contains no prepared data; bipe prepare first"):
-        module(tmp_path)
-
-
-def test_damage_is_found_before_the_first_step(folder):
-    data = module(folder)
-    data.prepare_data()
-    file = folder / "prose" / "train" / "prose.00000.bin"
-    whole = file.read_bytes()
-    file.write_bytes(bytes([whole[0] ^ 1]) + whole[1:])
-    with pytest.raises(DataError, match=r"prose\.00000\.bin: its sha256"):
-        data.prepare_data()
-    file.write_bytes(whole)
-
-
-def test_another_tokenizer_is_found(folder):
-    path = folder / "prose" / "train" / "manifest.json"
-    whole = path.read_text()
-    manifest = json.loads(whole)
-    manifest["tokenizer"]["sha256"] = "other"
-    store(path, manifest)
-    with pytest.raises(DataError, match="its tokenizer differs from that of"):
-        module(folder).rows("train")
-    path.write_text(whole)
 
 
 def test_a_loader_needs_a_trainer(folder):

@@ -4,8 +4,7 @@ A curriculum of lengths gives the same targets in the same order, whatever the l
 """
 
 import threading
-from dataclasses import fields, replace
-from itertools import islice
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -77,16 +76,7 @@ def joined(batches):
     return torch.cat([batch.tokens for batch in batches])
 
 
-@pytest.mark.parametrize("step", range(0, 13, 3))
-def test_resuming_at_any_step_equals_the_tail(folders, step):
-    whole = list(loader(folders, micro_batch=4))
-    tail = list(loader(folders, micro_batch=4, start_row=8 * step))
-    assert len(tail) == 2 * (12 - step)
-    assert all(equal(a, b) for a, b in zip(whole[2 * step :], tail, strict=True))
-    assert len(loader(folders, micro_batch=4, start_row=8 * step)) == 24
-
-
-@pytest.mark.parametrize(("world", "micro"), [(1, 4), (1, 2), (2, 4), (2, 2), (4, 1), (8, 1)])
+@pytest.mark.parametrize(("world", "micro"), [(1, 2), (2, 4), (4, 1)])
 def test_the_global_batch_does_not_depend_on_how_it_is_spread(folders, world, micro):
     whole = list(loader(folders))
     spread = [
@@ -134,16 +124,6 @@ def reading():
     return [thread for thread in threading.enumerate() if thread.name == "bipe-rows"]
 
 
-def test_the_thread_ends_with_the_iteration(folders):
-    batches = iter(loader(folders, steps=1000))
-    assert len(list(islice(batches, 3))) == 3
-    assert len(reading()) == 1
-    batches.close()
-    assert reading() == []
-    assert len(list(loader(folders, steps=2))) == 2
-    assert reading() == []
-
-
 def test_what_the_thread_raises_arrives_in_its_turn(folders):
     good = list(loader(folders, steps=2))
 
@@ -174,7 +154,7 @@ def test_what_does_not_divide_is_refused(folders, options, fault):
         loader(folders, **options)
 
 
-@pytest.mark.parametrize("world", [1, 2, 3, 5])
+@pytest.mark.parametrize("world", [2, 5])
 def test_validation_is_the_same_rows_however_spread(folders, world):
     options = {"rows": rows(folders), "micro_batch": 3, "rows_per_source": 10}
     whole = list(ValidationLoader(**options))
@@ -187,13 +167,6 @@ def test_validation_is_the_same_rows_however_spread(folders, world):
         batch.step_targets for batch in spread
     ]
     assert sorted(torch.cat([batch.source for batch in whole]).tolist()) == [0] * 10 + [1] * 10
-
-
-def test_a_batch_is_frozen(folders):
-    batch = next(iter(loader(folders)))
-    assert replace(batch, step=9).step == 9
-    with pytest.raises(AttributeError):
-        batch.step = 3
 
 
 def staged(stages, *, global_batch=16, budget="tokens"):
@@ -228,28 +201,14 @@ def test_steps_and_rows_tell_each_other(lengths, steps, budget):
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        (
-            [{"length": 64, "steps": 1}],
-            r"must divide row_length \(64\) and be below it.*was: 64",
-        ),
+        ([{"length": 64, "steps": 1}], r"must divide row_length \(64\) and be below.*was: 64"),
+        ([{"length": 24, "steps": 1}], r"must divide row_length \(64\) and be below.*was: 24"),
         ([{"length": 16, "steps": 1}] * 2, r"curriculum\[1\]\.length must be above.*was: 16"),
-        (
-            [{"length": 24, "steps": 1}],
-            r"must divide row_length \(64\) and be below it.*was: 24",
-        ),
         ([{"length": 16, "steps": 0}], r"curriculum\[0\]\.steps must be at least 1, was: 0"),
-        ([{"length": 16}], r"curriculum\[0\] must be \{length: tokens, steps: steps\}"),
-        ([{"length": 16, "until": 3}], r"curriculum\[0\] must be"),
+        ([{"length": 16, "until": 3}], r"curriculum\[0\] must be \{length: tokens, steps"),
+        ([{"length": 4, "steps": 1}], r"multiple of row_length / length \(16\), or set rows.bud"),
     ],
 )
 def test_what_is_no_curriculum_is_refused(given, told):
     with pytest.raises(DataError, match=told):
-        staged(given)
-
-
-def test_what_makes_no_whole_rows_is_refused():
-    given = [{"length": 4, "steps": 1}]
-    with pytest.raises(DataError, match=r"must be a multiple of row_length / length \(16\)"):
         staged(given, global_batch=8, budget="rows")
-    with pytest.raises(DataError, match=r"budget must be one of tokens, rows, was: steps"):
-        Curriculum(budget="steps")

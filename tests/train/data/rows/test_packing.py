@@ -7,34 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bipe.positions import Carry, Positions
+from tests.train.data.streams import Stream
 from train.data.rows.choices import PACKINGS, Packing
 from train.data.rows.order import RowOrder
 from train.data.rows.packing import Rows
-from train.data.store.shards import open_dataset
-from train.data.store.writer import ShardWriter
 from train.errors import DataError
 
 lengths = st.lists(st.integers(2, 60), min_size=1, max_size=12)
-
-
-def dataset(folder, lengths, *, seed=0):
-    """Tokens are 0, 1, 2, .. over the whole stream, so that a token says where it came from."""
-    draw = np.random.default_rng(seed)
-    at = 0
-    with ShardWriter(
-        folder=folder, name="x", vocab_size=9999, levels=1, description={"split": "train"}
-    ) as writer:
-        for number, length in enumerate(lengths):
-            marks = (draw.random(length) < 0.3).astype(np.uint8) << 1
-            marks[0] = 3
-            writer.add(np.arange(at, at + length), marks, id=str(number), size=length)
-            at += length
-    return open_dataset(folder)
-
-
-@pytest.fixture
-def make(tmp_path_factory):
-    return lambda lengths: dataset(tmp_path_factory.mktemp("data"), lengths)
 
 
 def packed(data, row_length, **packing):
@@ -46,19 +25,13 @@ def real(row):
     return row.tokens[:end], row.marks[:end]
 
 
-def scored(row):
-    """Brute force: a target is scored if it is no padding and starts no document."""
-    _, marks = real(row)
-    return int(((marks[1:] & 1) == 0).sum())
-
-
 every_row = pytest.mark.parametrize("packing", PACKINGS)
 every_split = pytest.mark.parametrize("split_documents", ["restart", "continue"])
 
 
 @given(lengths=lengths, row_length=st.integers(1, 40))
-def test_concat_rows_joined_give_the_stream(tmp_path_factory, lengths, row_length):
-    data = dataset(tmp_path_factory.mktemp("data"), lengths)
+def test_concat_rows_joined_give_the_stream(lengths, row_length):
+    data = Stream(lengths)
     rows = packed(data, row_length)
     inputs = [real(rows.row(n))[0][:row_length] for n in range(len(rows))]
     final = real(rows.row(len(rows) - 1))[0][row_length:]
@@ -69,31 +42,10 @@ def test_concat_rows_joined_give_the_stream(tmp_path_factory, lengths, row_lengt
 @every_row
 @every_split
 @given(lengths=lengths, row_length=st.integers(1, 40))
-def test_every_transition_is_scored_once(
-    tmp_path_factory, packing, split_documents, lengths, row_length
-):
-    data = dataset(tmp_path_factory.mktemp("data"), lengths)
-    rows = packed(data, row_length, strategy=packing, split_documents=split_documents)
-    transitions = []
-    for number in range(len(rows)):
-        row = rows.row(number)
-        tokens, marks = real(row)
-        inside = (marks[1:] & 1) == 0
-        assert np.array_equal(tokens[1:][inside], tokens[:-1][inside] + 1)
-        transitions += tokens[1:][inside].tolist()
-        assert rows.targets(number) == scored(row)
-    inner = np.setdiff1d(np.arange(len(data.tokens)), [0, *data.document_ends])
-    assert sorted(transitions) == inner.tolist()
-    assert rows.targets(np.arange(len(rows))).sum() == len(inner)
-
-
-@every_row
-@every_split
-@given(lengths=lengths, row_length=st.integers(1, 40))
 def test_positions_of_rows_are_those_of_their_documents(
-    tmp_path_factory, packing, split_documents, lengths, row_length
+    packing, split_documents, lengths, row_length
 ):
-    data = dataset(tmp_path_factory.mktemp("data"), lengths)
+    data = Stream(lengths)
     continues = split_documents == "continue"
     rows = packed(data, row_length, strategy=packing, split_documents=split_documents)
     whole = Positions.from_marks(torch.from_numpy(data.marks(0, len(data.tokens)))[None])
@@ -121,8 +73,8 @@ def test_positions_of_rows_are_those_of_their_documents(
 
 @every_split
 @given(lengths=lengths, row_length=st.integers(1, 40))
-def test_best_fit_holds_whole_documents(tmp_path_factory, split_documents, lengths, row_length):
-    data = dataset(tmp_path_factory.mktemp("data"), lengths)
+def test_best_fit_holds_whole_documents(split_documents, lengths, row_length):
+    data = Stream(lengths)
     rows = packed(data, row_length, strategy="best_fit", split_documents=split_documents)
     spans = [tuple(span) for n in range(len(rows)) for span in rows.spans(n).tolist()]
     for index, length in enumerate(lengths):
@@ -132,13 +84,8 @@ def test_best_fit_holds_whole_documents(tmp_path_factory, split_documents, lengt
     assert max(filled) <= row_length + 1
 
 
-def test_best_fit_fills_rows(make):
-    rows = packed(make([6, 5, 5, 4, 3, 3, 2]), 13, strategy="best_fit")
-    assert [rows.row(n).padding for n in range(len(rows))] == [0, 0]
-
-
-def test_long_first_sorts_documents(make):
-    data = make([3, 9, 2, 9])
+def test_long_first_sorts_documents():
+    data = Stream([3, 9, 2, 9])
     rows = packed(data, 9, strategy="long_first")
     first = np.concatenate([rows.row(n).tokens[:9] for n in range(2)])
     assert first.tolist() == [*range(3, 12), *range(14, 23)]
@@ -146,8 +93,8 @@ def test_long_first_sorts_documents(make):
 
 
 @given(lengths=lengths, row_length=st.integers(1, 40))
-def test_long_rows_come_first_and_hold_nothing_else(tmp_path_factory, lengths, row_length):
-    data = dataset(tmp_path_factory.mktemp("data"), lengths)
+def test_long_rows_come_first_and_hold_nothing_else(lengths, row_length):
+    data = Stream(lengths)
     rows = packed(data, row_length, strategy="long_first")
     of = np.repeat(lengths, lengths)  # the length of the document of each token
     whole = [
@@ -158,9 +105,9 @@ def test_long_rows_come_first_and_hold_nothing_else(tmp_path_factory, lengths, r
     assert all(whole[: sum(whole)])
 
 
-def test_few_rows_are_of_many_long_documents(make):
+def test_few_rows_are_of_many_long_documents():
     """A run that needs a tenth of them does not take all from the one that is longest."""
-    rows = packed(make([2000, *[200] * 30, *[9] * 100]), 100, strategy="long_first")
+    rows = packed(Stream([2000, *[200] * 30, *[9] * 100]), 100, strategy="long_first")
     mixture = RowOrder(rows={"x": rows}, first=8)
     _, read = mixture.global_rows(np.arange(8))
     assert rows.long_rows() == 80
@@ -168,16 +115,16 @@ def test_few_rows_are_of_many_long_documents(make):
     assert (read >= 20).sum() >= 3
 
 
-def test_a_row_may_be_longer_than_the_corpus(make):
+def test_a_row_may_be_longer_than_the_corpus():
     for packing in set(PACKINGS) - {"single"}:
-        rows = packed(make([3, 2]), 100, strategy=packing)
+        rows = packed(Stream([3, 2]), 100, strategy=packing)
         assert len(rows) == 1
         assert rows.row(0).padding == 96
         assert rows.targets(0) == 3
 
 
-def test_bad_requests_are_named(make):
-    data = make([3])
+def test_bad_requests_are_named():
+    data = Stream([3])
     with pytest.raises(DataError, match="row_length must be at least 1, was: 0"):
         packed(data, 0)
     with pytest.raises(DataError, match=r"packing must be one of concat, best_fit.*was: pack"):
@@ -185,6 +132,6 @@ def test_bad_requests_are_named(make):
     with pytest.raises(DataError, match="split_documents must be restart or continue, was: x"):
         packed(data, 4, split_documents="x")
     with pytest.raises(DataError, match=r"source x, split train: has no documents\. Prepare"):
-        packed(make([]), 4)
+        packed(Stream([]), 4)
     with pytest.raises(IndexError, match="row must be from 0 to 0, was: 1"):
         packed(data, 4).row(1)

@@ -4,13 +4,11 @@ import os
 import socket
 import subprocess
 import sys
-import time
 
 import pytest
 
 from tests.train.data.preparing.disturbed import run, write_corpus
 from train.disk import lock
-from train.disk.files import Output, write_whole
 from train.disk.lock import holder, locked
 from train.errors import DataError
 
@@ -60,17 +58,6 @@ def test_a_lock_of_another_process_counts_until_it_dies(tmp_path, other):
         assert holder(path).pid == os.getpid()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="read from /proc")
-def test_a_dead_process_whose_parent_does_not_look_holds_nothing(tmp_path, other):
-    other.kill()
-    limit = time.monotonic() + 60
-    while holder(tmp_path / "lock").alive and time.monotonic() < limit:
-        time.sleep(0.01)
-    assert not holder(tmp_path / "lock").alive
-    with locked(tmp_path / "lock", what="it"):
-        assert holder(tmp_path / "lock").pid == os.getpid()
-
-
 def test_a_process_number_that_was_used_again_holds_nothing(tmp_path):
     (tmp_path / "lock").write_text(marker(os.getppid(), HERE) + "start=1\n")
     assert not holder(tmp_path / "lock").alive
@@ -100,7 +87,7 @@ def test_a_dead_holder_on_another_host_is_waited_for_and_replaced(tmp_path, monk
     assert "on elsewhere): waiting up to 1 s to see if it is alive" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("text", ["", "12", "\x00\xff", marker("x", HERE)])
+@pytest.mark.parametrize("text", ["\x00\xff", marker("x", HERE)])
 def test_a_damaged_file_holds_nobody_up(tmp_path, text):
     (tmp_path / "lock").write_text(text)
     os.utime(tmp_path / "lock", (1, 1))
@@ -119,16 +106,3 @@ def test_two_runs_into_one_folder(tmp_path):
         run(tmp_path / "in", tmp_path / "out")
     run(tmp_path / "in", tmp_path / "out")
     assert not (tmp_path / "out" / ".part").exists()
-
-
-def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
-    write_whole(tmp_path / "a", "old")
-    monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError(28, "full")))
-    with pytest.raises(DataError, match="no room"):
-        write_whole(tmp_path / "a", "new")
-    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("a", "old")]
-    output = Output(tmp_path / "b")
-    with pytest.raises(DataError, match="no room"):
-        output.commit()
-    output.discard()
-    assert [p.name for p in tmp_path.iterdir()] == ["a"]

@@ -203,13 +203,6 @@ def test_what_is_no_data_set_is_told(tmp_path, capsys):
     assert "contains no prepared data; bipe prepare first" in capsys.readouterr().out
 
 
-def test_the_folder_of_a_study_is_told_where_its_data_lie(folder, capsys):
-    assert main(["verify", str(folder.parent)]) == 1
-    study = folder.parent
-    told = f"{study}/manifest.json: is missing: {study} contains no prepared data; name {folder}\n"
-    assert told in capsys.readouterr().out
-
-
 def test_verify_false_looks_at_sizes_alone(folder):
     path = folder / "prose" / "train" / "prose.00000.bin"
     whole = path.read_bytes()

@@ -83,12 +83,11 @@ def test_a_tokenizer_without_one_is_refused(tmp_path):
         LoadTokenizer(path=tmp_path, bos="yes")
 
 
-@pytest.mark.parametrize("name", ["passkey", "variables"])
-def test_trials_begin_with_it_once_and_keep_their_length(files, name):
+def test_trials_begin_with_it_once_and_keep_their_length(files):
     tokenizer = LoadTokenizer(path=files, bos="document").build()
     hay = hay_for(Texts(tokenizer=tokenizer, segmenter=Sentences()))
-    draw = Draw(0, name, 900)
-    found = trial(KINDS[name], hay, length=900, depth=0.5, candidates=4, draw=draw)
+    draw = Draw(0, "passkey", 900)
+    found = trial(KINDS["passkey"], hay, length=900, depth=0.5, candidates=4, draw=draw)
     assert found is not None
     for ids in (
         found.tokens,

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
-from segmenters.align import anchors_from_offsets
-from train.data.tokenizing.tokenizers import SAMPLE, Tokenizer
+from train.data.tokenizing.tokenizers import SAMPLE
 from train.data.tokenizing.vocabulary import END, LoadTokenizer, TrainBPE
 from train.errors import DataError
 
@@ -27,15 +26,6 @@ def gpt2_like():
     fast.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     fast.decoder = decoders.ByteLevel()
     fast.train_from_iterator(CORPUS, bpe_trainer(pre_tokenizers.ByteLevel.alphabet()))
-    return fast
-
-
-def sentencepiece_like():
-    fast = tokenizers.Tokenizer(models.BPE(unk_token="<unk>"))
-    fast.normalizer = normalizers.Sequence(
-        [normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")]
-    )
-    fast.train_from_iterator(CORPUS, bpe_trainer([], "<unk>"))
     return fast
 
 
@@ -64,14 +54,6 @@ varied = st.lists(st.one_of(words, st.characters(exclude_categories=["Cs"]))).ma
 
 
 @given(text=varied)
-def test_chunks_give_the_ids_of_the_whole(trained, text):
-    chunks = [part.content for part in trained.parts([text], at_least=1)]
-    assert "".join(chunks) == text
-    whole = trained.fast.encode(text, add_special_tokens=False).ids
-    assert [id for chunk in chunks for id in trained.fast.encode(chunk).ids] == whole
-
-
-@given(text=varied)
 def test_ids_decode_to_the_text_and_anchors_rise(trained, text):
     ((ids, anchors),) = trained.encode_batch([text])
     assert trained.decode(ids) == text
@@ -80,53 +62,10 @@ def test_ids_decode_to_the_text_and_anchors_rise(trained, text):
     assert np.all((anchors >= 0) & (anchors < max(1, len(text))))
 
 
-def test_the_table_agrees_with_offsets(trained):
-    ((_, anchors),) = trained.encode_batch([CORPUS[1]])
-    offsets = np.array(trained.fast.encode(CORPUS[1]).offsets)
-    assert trained.spelling is not None
-    assert np.array_equal(anchors, anchors_from_offsets(CORPUS[1], offsets))
-
-
-def test_long_texts_are_cut_and_equal_the_whole(trained):
-    text = CORPUS[1] * 20
-    assert trained.rule.name == "before line end"
-    assert len([*trained.parts([text])]) > 5
-    ((ids, _),) = trained.encode_batch([text])
-    assert ids.tolist() == trained.fast.encode(text).ids
-
-
 def test_a_special_token_spelled_in_a_text_is_characters(trained):
     ((ids, _),) = trained.encode_batch([f"a{END}b"])
     assert trained.eos_id not in ids
     assert trained.decode(ids) == f"a{END}b"
-
-
-def test_a_gpt2_tokenizer_is_cut_by_its_rule():
-    tokenizer = Tokenizer(fast=gpt2_like(), eos="</s>")
-    assert tokenizer.rule.name == "before line end"
-    assert tokenizer.spelling is not None
-
-
-def test_pieces_that_spell_the_text_need_no_offsets():
-    tokenizer = Tokenizer(fast=sentencepiece_like(), eos="</s>")
-    assert tokenizer.spelling is not None
-    assert tokenizer.rule.name is None  # pieces of the corpus run over spaces
-    text = "The cat sat.\nIt slept.\n"
-    ((ids, anchors),) = tokenizer.encode_batch([text])
-    encoding = tokenizer.fast.encode(text, add_special_tokens=False)
-    assert ids.tolist() == encoding.ids
-    assert anchors.tolist() == anchors_from_offsets(text, encoding.offsets).tolist()
-
-
-def test_a_prefix_space_is_no_part_of_the_text():
-    fast = gpt2_like()
-    fast.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
-    tokenizer = Tokenizer(fast=fast, eos="</s>")
-    for text in ("The cat\nIt", " a", "\n", " ", "\u00e9\nb" * 3000):
-        ((ids, anchors),) = tokenizer.encode_batch([text])
-        encoding = tokenizer.fast.encode(text, add_special_tokens=False)
-        assert ids.tolist() == encoding.ids
-        assert anchors.tolist() == anchors_from_offsets(text, encoding.offsets).tolist()
 
 
 def test_truncation_padding_and_dropout_of_a_file_are_off(tmp_path):
@@ -189,8 +128,3 @@ def test_what_is_no_tokenizer_is_refused(tmp_path):
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(DataError, match="not a fast tokenizer"):
         LoadTokenizer(path=tmp_path).build()
-
-
-def test_a_vocabulary_below_the_bytes_is_refused():
-    with pytest.raises(DataError, match=r"vocab_size must be above 256.*was: 256"):
-        TrainBPE(vocab_size=256)

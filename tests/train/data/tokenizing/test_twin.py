@@ -16,7 +16,7 @@ from train.data.tokenizing import twin as room
 from train.data.tokenizing.tokenizers import SAMPLES, Tokenizer
 from train.data.tokenizing.twin import NoTwin, Twin
 
-TWINS = {"gpt2", "gpt2_trimmed", "gpt2_split", "cl100k", "o200k"}
+TWINS = {"gpt2", "gpt2_trimmed", "cl100k", "o200k"}
 HOSTILE = [
     "".join(map(chr, range(0x3000))),
     " " * 3000 + "a",
