@@ -60,8 +60,8 @@ def test_each_hook_is_drawn_or_named_as_not_drawn(name):
 @needs_node
 @pytest.mark.parametrize(
     "words",
-    [["encoding=rope"], ["encoding=bipe_rope"], ["encoding=rope_partial"], ["encoding=p_rope"],
-     ["encoding=hirope"], ["encoding=rope", "stretch=yarn", "stretch.factor=4.0"]],
+    [["encoding=rope_partial"], ["encoding=hirope"],
+     ["encoding=bipe_rope", "stretch=yarn", "stretch.factor=4.0"]],
 )  # fmt: skip
 def test_angles_and_scores_are_those_of_the_rotation(words):
     found, width = parts(*words)
@@ -82,7 +82,7 @@ def test_angles_and_scores_are_those_of_the_rotation(words):
 
 
 @needs_node
-@pytest.mark.parametrize("name", ["alibi", "bipe_alibi", "kerple", "sandwich", "t5"])
+@pytest.mark.parametrize("name", ["bipe_alibi", "kerple", "t5"])
 def test_biases_are_those_of_the_encoding(name):
     found, width = parts(f"encoding={name}")
     part = next(part for part in found if "bias" in part.hooks)

@@ -13,7 +13,6 @@ NOTES = {
     "positions": {"segment": {"counted": 1, "maximum": 6, "p99": 4, "p99.9": 5}},
 }
 STRETCHES = {
-    "none": None,
     "yarn": stretch("YaRN", factor=4.0),
     "dynamic_ntk": stretch("DynamicNTK", factor=2.0),
 }
@@ -55,17 +54,14 @@ def test_chunks_and_one_pass_are_what_all_logits_give(scheme, first, chunk):
 
 @pytest.mark.parametrize("scheme", ["flat_rope", "bilevel_learned_rope"])
 @pytest.mark.parametrize("name", STRETCHES)
-@pytest.mark.parametrize("seed", range(3))
-def test_a_stretched_model_is_the_same_in_chunks(scheme, name, seed):
+def test_a_stretched_model_is_the_same_in_chunks(scheme, name):
     """A dynamic stretch counts with the whole row from its first chunk on."""
-    model = small_decoder(scheme)
-    if STRETCHES[name] is not None:
-        longer = Decoder(extend_config(model.config, STRETCHES[name], notes=NOTES).config)
-        longer.load_state_dict(model.state_dict())
-        model = longer
-    tokens, marks = rows(model.eval(), seed=seed)
+    plain = small_decoder(scheme)
+    model = Decoder(extend_config(plain.config, STRETCHES[name], notes=NOTES).config)
+    model.load_state_dict(plain.state_dict())
+    tokens, marks = rows(model.eval())
     whole = token_losses(model, tokens, marks)
-    parts = token_losses(model, tokens, marks, one_pass=10, chunk=17 + seed)
+    parts = token_losses(model, tokens, marks, one_pass=10, chunk=17)
     assert torch.allclose(whole, parts, atol=2e-5)
 
 

@@ -78,8 +78,7 @@ def of(segmenter, tokenizer):
     return Texts(tokenizer=tokenizer, segmenter=segmenter)
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
-@pytest.mark.parametrize("chunk", [64, 1000])
+@pytest.mark.parametrize(("encoding", "chunk"), [("rope", 1000), ("bipe_rope", 64)])
 def test_likelihoods_are_those_of_the_whole_text(encoding, chunk, hay, cut):
     model = decoder(encoding, cut.tokenizer.vocab_size)
     made = trials("niah_multikey", hay_for(cut), 2)
@@ -111,7 +110,7 @@ def test_candidates_are_cut_as_the_text_that_goes_on_with_them(segmenter, tokeni
             assert found.tolist() == expected.tolist()
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("encoding", ["bipe_rope", "bipe_alibi"])
 def test_losses_in_chunks_are_those_of_the_whole_text(encoding, hay, texts):
     model = decoder(encoding, texts.tokenizer.vocab_size)
     ids, _ = hay.take(Draw(1), 200)
@@ -136,16 +135,6 @@ def test_who_guesses_finds_by_chance(hay, texts):
     made = trials("passkey", hay, 1, length=64)
     found = np.array([shares_found(model, made)[0] for _ in range(100)])
     assert abs(found.mean() - 1 / 6) < 4 * (1 / 6 * 5 / 6 / 100) ** 0.5
-
-
-def test_several_answers_count_by_their_share(hay, texts):
-    (made,) = trials("niah_multivalue", hay, 1)
-    model = Cheat(guesses(), texts.tokenizer.vocab_size)
-    row = np.where(made.right, 1.0, 0.0)
-    row[np.flatnonzero(made.right)[0]] = -9.0  # one of four is missed
-    best = np.argsort(-row, kind="stable")[:4]
-    assert made.right[best].mean() == 0.75
-    assert shares_found(model, [made])[0] in (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 @pytest.mark.parametrize("name", COPIES)
@@ -223,13 +212,7 @@ def test_who_copies_writes_the_answer(name, hay, texts):
     assert next(row.note for row in rows if row.measure == "trial_written")
 
 
-def test_a_bilevel_model_writes_along_the_rules_of_the_data(hay, texts):
-    model = decoder("bipe_rope", texts.tokenizer.vocab_size)
-    rows = probe("variables", model, hay, lengths=[300], scoring=["rank", "write"])
-    assert values(rows, "written") and values(rows, "accuracy")
-
-
-@pytest.mark.parametrize("candidates", [2, 4, 10])
+@pytest.mark.parametrize("candidates", [2, 10])
 def test_a_vocabulary_of_letters_tells_pass_keys_apart(candidates):
     """Keys are ranked by all of their tokens, so that it does not matter where they begin."""
     letters = TrainBPE(vocab_size=260).build(lambda _: ["The pass key is 1234567890."])
