@@ -96,14 +96,14 @@ def test_comments_and_blank_lines_are_segments():
 
 def test_installed_files_are_cut_as_tokenize_does():
     count = 0
-    for file, text in real_files(150):
+    for file, text in real_files(60):
         try:
             expected = tokenized(text)
         except (tokenize.TokenError, IndentationError):
             continue
         count += 1
         assert LOGICAL.cut(text).tolist() == expected, file
-    assert count > 50
+    assert count > 20
 
 
 def test_the_grammar_and_the_machine_are_independent_and_agree():

@@ -184,16 +184,10 @@ def test_text_full_of_errors_is_parsed_here_and_there_alone(monkeypatch):
     ("language", "seed"),
     [
         ("csharp", 2300010032),
-        ("csharp", 2300010247),
         ("tsx", 2300010346),
-        ("tsx", 2300010055),
         ("swift", 2100126101),
-        ("swift", 2300010060),
-        ("zig", 2300010335),
-        ("typescript", 2300010168),
         # In these a few errors hold most of the tokens, or parsing is given up again and again.
         ("csharp", 2300010075),
-        ("csharp", 2300010325),
         ("rust", 2300010172),
         ("zig", 2300010010),
     ],

@@ -24,8 +24,8 @@ def peak(segmenter, text):
 def test_the_levels_of_a_text_take_a_few_bytes_per_character(name):
     segmenter, unit = samples()[name]
     segmenter.levels(unit)
-    small, large = (peak(segmenter, repeated(unit, size)) for size in (100_000, 200_000))
-    assert (large - small) / 100_000 < _PER_CHARACTER
+    small, large = (peak(segmenter, repeated(unit, size)) for size in (50_000, 100_000))
+    assert (large - small) / 50_000 < _PER_CHARACTER
 
 
 def test_a_text_that_was_parsed_is_not_kept():

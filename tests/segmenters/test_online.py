@@ -93,14 +93,14 @@ def online_marks(segmenter, pieces):
 def test_thousands_of_tokens_agree_with_the_batch(segmenter, tokenizer):
     table = ByteTable.from_vocabulary(tokenizer.get_vocab())
     straddling = 0
-    for seed in range(1, 4):
-        text = prose(seed, 1500)
+    for seed in range(1, 3):
+        text = prose(seed, 1000)
         ids = tokenizer.encode(text).ids
         pieces = pieces_of(tokenizer, ids)
         batch = mark(table.anchors(text, ids), (segmenter.cut(text),))
         assert online_marks(segmenter, pieces) == batch.tolist()
         straddling += sum(0x80 <= piece[0] < 0xC0 for piece in pieces)
-    assert straddling > 300
+    assert straddling > 100
 
 
 @each
