@@ -9,7 +9,7 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from bipe import Carry, Positions
-from segmenters import Clauses, Levels, Newline, Sentences, TokenMarker, mark, registry
+from segmenters import Clauses, Levels, Newline, Sentences, mark, registry
 from segmenters.align import MAX_LEVELS, ByteTable, byte_alphabet
 from train.data import JSONL, Corpus, Source
 from train.data.preparing.dry_run import describe
@@ -190,15 +190,6 @@ def test_levels_that_a_segmenter_does_not_have_are_refused(corpus, tmp_path):
         ValueError, match=r"levels to keep must be a number or among segment, .* for Newline, was"
     ):
         prepared(corpus, tmp_path / "out", segmenter=Newline(), levels=["page"])
-
-
-def test_tokens_that_are_written_get_the_marks_of_both_levels():
-    pieces = [bytes([value]) for value in byte_alphabet().values()]
-    for text in TEXTS:
-        ids = encoded(text)
-        marker = TokenMarker(segmenter=Levels(of=CLAUSES, keep=2), pieces=pieces, levels=2)
-        found = [one for token in ids.tolist() for one in marker.push(token)] + marker.provisional()
-        assert found == mark(BYTES.anchors(text, ids), CLAUSES.levels(text)).tolist()
 
 
 @pytest.mark.parametrize("strategy", ["concat", "best_fit", "long_first", "single"])

@@ -60,9 +60,6 @@ class Length(Filter):
                 f"{self.max_characters}"
             )
 
-    def check(self) -> None:
-        """Do nothing: it works everywhere."""
-
     def step(self) -> Any:
         from datatrove.pipeline.filters import LambdaFilter
 

@@ -1,16 +1,13 @@
 """The data module in a trainer: resume is exact, another order is refused; what a run will read."""
 
-import lightning
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from segmenters import Newline
 from tests.train.data.corpora import prepared, write_words
 from tests.train.data.streams import Stream
-from tests.train.studies import quiet_trainer
 from train.data.preparing.source import Source
 from train.data.reading.files import TextFiles
 from train.data.reading.split import Split
@@ -46,48 +43,6 @@ def module(folder, **options):
     return LMDataModule(
         **({"folder": folder, "row_length": 16, "global_batch": 4, "micro_batch": 2} | options)
     )
-
-
-class Watches(lightning.LightningModule):
-    """Learns nothing; keeps what it was given."""
-
-    def __init__(self):
-        super().__init__()
-        self.weight = torch.nn.Parameter(torch.zeros(()))
-        self.seen, self.validated = [], 0
-        self.automatic_optimization = False
-
-    def training_step(self, batch, index):
-        self.seen.append((batch.step, batch.tokens.tolist()))
-        if (index + 1) % 2 == 0:
-            self.optimizers().step()
-            self.trainer.datamodule.consumed_rows = batch.rows_after
-
-    def validation_step(self, batch, index):
-        self.validated += batch.step_targets
-
-    def configure_optimizers(self):
-        return torch.optim.SGD(self.parameters(), lr=0.1)
-
-
-def fit(folder, *, steps, root, ckpt=None, **options):
-    model, data = Watches(), module(folder, mixture=Mixture(sources={"prose": 1}), **options)
-    trainer = quiet_trainer(root, max_steps=steps, num_sanity_val_steps=0)
-    trainer.fit(model, datamodule=data, ckpt_path=ckpt)
-    return trainer, model, data
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_resumed_run_sees_the_tail_of_the_whole_run(folder, tmp_path):
-    _, whole, _ = fit(folder, steps=7, root=tmp_path)
-    assert len(whole.seen) == 14
-    trainer, first, data = fit(folder, steps=3, root=tmp_path)
-    assert data.consumed_rows == 12
-    trainer.save_checkpoint(tmp_path / "a.ckpt")
-    _, second, data = fit(folder, steps=7, root=tmp_path, ckpt=tmp_path / "a.ckpt")
-    assert first.seen + second.seen == whole.seen
-    assert data.consumed_rows == 28
-    assert whole.validated > 0
 
 
 def test_a_changed_order_is_refused_on_resume(folder):

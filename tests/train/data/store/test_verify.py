@@ -108,15 +108,6 @@ def test_all_faults_are_listed_and_the_status_is_1(folder, capsys):
     assert lines[-1].endswith("faults in 4 files; exit status 1")
 
 
-def test_a_split_of_another_data_set_is_found(prepared, folder):
-    shutil.rmtree(folder / "prose" / "train")
-    shutil.copytree(prepared / "code" / "train", folder / "prose" / "train")
-    path = folder / "prose" / "train" / "manifest.json"
-    assert any(fault.startswith(f"{path}: ") for fault in found(folder))
-    with pytest.raises(DataError, match=r"prose/train/manifest\.json"):
-        before_training(folder)
-
-
 @pytest.mark.parametrize("key", ["tokenizer", "segmenter", "split", "counts"])
 def test_manifests_must_agree(folder, key):
     """Even where all seals and checksums were made anew."""
