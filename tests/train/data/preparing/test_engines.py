@@ -12,9 +12,8 @@ import dill
 import pytest
 
 from tests.train.data.corpora import content
-from tests.train.data.preparing.disturbed import PART_BYTES, ROOT, run, write_corpus
+from tests.train.data.preparing.disturbed import ROOT, run, write_corpus
 from train.data.preparing.engines import Local, Ray, Slurm, pipeline
-from train.data.reading import documents as parts
 from train.errors import DataError, MissingPackage
 
 SBATCH = """#!{python}
@@ -58,8 +57,7 @@ def cluster(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def corpus(tmp_path, monkeypatch):
-    monkeypatch.setattr(parts, "SMALLEST", 4 * PART_BYTES)
+def corpus(tmp_path):
     write_corpus(tmp_path / "in", seed=5, documents=20)
     run(tmp_path / "in", tmp_path / "here", engine=Local(workers=1))
     return tmp_path / "in", content(tmp_path / "here")
