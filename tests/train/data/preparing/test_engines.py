@@ -63,28 +63,22 @@ def corpus(tmp_path):
     return tmp_path / "in", content(tmp_path / "here")
 
 
-def test_slurm_gives_the_bytes_of_a_local_run(cluster, corpus):
+def test_slurm_gives_the_bytes_of_a_local_run_and_makes_lost_tasks_again(
+    cluster, corpus, monkeypatch
+):
     folder, expected = corpus
     engine = Slurm(
         partition="night", time="00:10:00", workers=2, memory_gb=3, qos="low", poll_seconds=0.01
     )
-    run(folder, cluster / "out", engine=engine)
-    assert content(cluster / "out") == expected
-    seen = (cluster / "seen").read_text()
-    for line in ("partition=night", "time=00:10:00", "mem-per-cpu=3G", "qos=low"):
-        assert f"#SBATCH --{line}" in seen
-    assert "%2" in seen
-    assert "launch_pickled_pipeline" in seen
-    assert f'export PATH="{Path(sys.executable).parent}:$PATH"' in seen
-
-
-def test_lost_tasks_of_slurm_are_named_and_made_by_the_next_run(cluster, corpus, monkeypatch):
-    folder, expected = corpus
-    engine = Slurm(partition="night", poll_seconds=0.01)
     monkeypatch.setenv("LOST", "1")
     with pytest.raises(DataError, match=r"1 of [0-9]+ parts failed.*run again"):
         run(folder, cluster / "out", engine=engine)
     monkeypatch.delenv("LOST")
+    seen = (cluster / "seen").read_text()
+    for line in ("partition=night", "time=00:10:00", "mem-per-cpu=3G", "qos=low"):
+        assert f"#SBATCH --{line}" in seen
+    assert "%2" in seen and "launch_pickled_pipeline" in seen
+    assert f'export PATH="{Path(sys.executable).parent}:$PATH"' in seen
     (cluster / "seen").unlink()
     run(folder, cluster / "out", engine=engine)
     assert content(cluster / "out") == expected
