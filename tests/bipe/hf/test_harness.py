@@ -16,8 +16,8 @@ from tests.bipe.hf.test_tokenizer import trained
 from train.cli import main
 from train.commands.after.converting import to_hf
 from train.commands.after.lm_eval import _allowed
+from train.evals.probes.answers import postprocessed, string_match_all
 from train.evals.rows import FILE, Journal
-from train.evals.scoring.metrics import postprocessed, string_match_all
 
 pytest.importorskip("lm_eval")
 pytestmark = [

@@ -1,8 +1,8 @@
 """Retrieval and long contexts: what a model still finds, and at which distance.
 
 kinds.py       kinds of probes that are laid among held-out text: drafts of trials
-trials.py      a draft as tokens and marks; haystack.py held-out text, draws.py random draws
-answers.py     the most likely candidate, or written text; copies.py repeated tokens, positions
+trials.py      a draft as tokens and marks; haystack.py random draws, and held-out text
+answers.py     the most likely candidate, written text, repeated tokens, loss by position
 measure.py     the measurement of a probe
 """
 

@@ -14,7 +14,7 @@ import itertools
 from collections.abc import Sequence
 from functools import partial
 
-from train.evals.probes.draws import Draw, made_up_words, names
+from train.evals.probes.haystack import Draw, made_up_words, names
 from train.evals.probes.trials import Draft, Kind, Piece, Room, choices
 
 _KEY_DIGITS, _NEEDLE_DIGITS = 5, 7

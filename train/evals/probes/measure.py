@@ -16,10 +16,18 @@ from bipe import Decoder
 from segmenters.show.measures import counted
 from train.errors import DataError
 from train.evals.loop import Cell, Measurement, Subject
-from train.evals.probes.answers import followed, matches, shares_found
-from train.evals.probes.copies import CUE, Repeat, by_position, copied, copy, induction
-from train.evals.probes.draws import Draw
-from train.evals.probes.haystack import Haystack
+from train.evals.probes.answers import (
+    CUE,
+    Repeat,
+    by_position,
+    copied,
+    copy,
+    followed,
+    induction,
+    matches,
+    shares_found,
+)
+from train.evals.probes.haystack import Draw, Haystack
 from train.evals.probes.kinds import KINDS
 from train.evals.probes.trials import Kind, Room, Trial, trial
 from train.evals.rows import Row, left_out

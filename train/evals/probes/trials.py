@@ -14,8 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from train.evals.probes.draws import Draw
-from train.evals.probes.haystack import Haystack
+from train.evals.probes.haystack import Draw, Haystack
 
 _PARTS = 1000  # depths are drawn as multiples of 1 / 1000
 

@@ -14,9 +14,8 @@ from train.data.reading.split import Split
 from train.data.store.shards import open_dataset
 from train.data.tokenizing.vocabulary import LoadTokenizer, TrainBPE
 from train.errors import DataError
-from train.evals.probes.copies import copy, induction
-from train.evals.probes.draws import Draw
-from train.evals.probes.haystack import Texts
+from train.evals.probes.answers import copy, induction
+from train.evals.probes.haystack import Draw, Texts
 from train.evals.probes.kinds import KINDS
 from train.evals.probes.trials import trial
 

@@ -20,9 +20,15 @@ from train.data.tokenizing.vocabulary import TrainBPE
 from train.errors import DataError
 from train.evals.loop import Subject
 from train.evals.probes import NAMES, Plan, Probe, Texts
-from train.evals.probes.answers import log_likelihoods, shares_found
-from train.evals.probes.copies import CUE, by_position, copied, losses_through
-from train.evals.probes.draws import Draw
+from train.evals.probes.answers import (
+    CUE,
+    by_position,
+    copied,
+    log_likelihoods,
+    losses_through,
+    shares_found,
+)
+from train.evals.probes.haystack import Draw
 from train.evals.probes.kinds import KINDS
 from train.evals.probes.measure import COPIES
 from train.evals.probes.trials import trial

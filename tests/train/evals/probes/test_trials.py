@@ -10,8 +10,7 @@ from hypothesis import given
 
 from segmenters import anchors_from_offsets, mark
 from tests.train.evals.probes.conftest import SEGMENTERS, hay_for, haystack, prose
-from train.evals.probes.draws import Draw
-from train.evals.probes.haystack import Texts
+from train.evals.probes.haystack import Draw, Texts
 from train.evals.probes.kinds import KINDS
 from train.evals.probes.trials import Room, trial
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from train.evals.probes import answers
 from train.evals.scoring import metrics
 from train.evals.scoring.benchmark import benchmark_means, score
 from train.evals.scoring.metrics import rouge, rouge_means
@@ -94,19 +95,12 @@ def test_the_example_of_the_official_documentation_is_reproduced(task):
 
 def test_ruler_scores_as_its_release_does():
     golden = GOLDEN["ruler"]
-    predictions = [metrics.postprocessed(pair["prediction"]) for pair in golden["pairs"]]
+    predictions = [answers.postprocessed(pair["prediction"]) for pair in golden["pairs"]]
     references = [pair["references"] for pair in golden["pairs"]]
     assert predictions == [pair["postprocessed"] for pair in golden["pairs"]]
     for pair, *one in zip(golden["pairs"], predictions, references, strict=True):
         given = [[part] for part in one]
-        assert metrics.string_match_all(*given) == pytest.approx(pair["all"])
-        assert metrics.string_match_part(*given) == pytest.approx(pair["part"])
-    assert metrics.string_match_all(predictions, references) == golden["aggregate_all"]
-    assert metrics.string_match_part(predictions, references) == golden["aggregate_part"]
-
-
-@pytest.mark.parametrize("case", pairs_of("passkey"))
-def test_passkeys_are_read_as_in_the_release_of_yarn(case):
-    number = case["extracted"] if isinstance(case["extracted"], int) else None
-    found = metrics.passkey_found(case["response"])
-    assert (found, found == case["pass_key"]) == (number, case["correct"])
+        assert answers.string_match_all(*given) == pytest.approx(pair["all"])
+        assert answers.string_match_part(*given) == pytest.approx(pair["part"])
+    assert answers.string_match_all(predictions, references) == golden["aggregate_all"]
+    assert answers.string_match_part(predictions, references) == golden["aggregate_part"]
