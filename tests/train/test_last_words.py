@@ -1,25 +1,23 @@
 """What a process does when nobody reads what it says."""
 
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from tests.processes import PIPE, Popen
 from train.disk.files import read_numbers
 from train.fit.runs import METRICS
 
-ROOT = Path(__file__).parents[2]
 LIMIT_S = 300
 ENDS = "from train.stop import end_process; end_process(75, 'lost', before=lambda: {})"
 TWO = ("trainer.accelerator=cpu", "trainer.devices=2", "trainer.precision=32-true")
 
 
-def start(*words, stderr):
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen([sys.executable, *words], env=environment, stderr=stderr)
+def start(*words, stderr, ranks=0):
+    return Popen([sys.executable, *words], stderr=stderr, ranks=ranks)
 
 
 def steps(run):
@@ -35,7 +33,7 @@ def wait_for(condition):
 
 @pytest.mark.parametrize("before", ["0", "1 / 0"])
 def test_a_process_ends_with_its_last_words(before):
-    process = start("-c", ENDS.format(before), stderr=subprocess.PIPE)
+    process = start("-c", ENDS.format(before), stderr=PIPE)
     assert process.communicate(timeout=LIMIT_S)[1].startswith(b"lost\n")
     assert process.returncode == 75
 
@@ -72,15 +70,13 @@ def test_the_loss_of_a_rank_ends_a_training_that_nobody_hears(data, tmp_path):
     words = ("-m", "train.cli", "pretrain", "experiment=smoke", f"data={data}", f"out={tmp_path}")
     out, into = os.pipe()
     ranks = ("trainer=ddp", *TWO, "rows.micro_batch=2", "steps=100000")
-    process = start(*words, *ranks, stderr=into)
+    process = start(*words, *ranks, stderr=into, ranks=1)
     os.close(into)
     wait_for(lambda: steps(tmp_path / "bipe_rope") > 5)
     os.close(out)
     tasks = Path(f"/proc/{process.pid}/task")
-    children = " ".join(path.read_text() for path in tasks.glob("*/children")).split()
-    for child in children:
-        if "train.cli" in Path(f"/proc/{child}/cmdline").read_text():
-            os.kill(int(child), 9)
+    (child,) = " ".join(path.read_text() for path in tasks.glob("*/children")).split()
+    os.kill(int(child), 9)
     try:
         assert process.wait(timeout=60) == 75
     finally:

@@ -2,17 +2,15 @@
 
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
+from tests.processes import PIPE, Popen
 from train import stop
 
-ROOT = Path(__file__).parents[2]
 STATUS = {"SIGTERM": 143, "SIGUSR1": 138, "SIGINT": 130, "SIGHUP": 129, "SIGUSR2": 140}
 
 
@@ -137,9 +135,7 @@ def test_a_second_signal_ends_at_once_whatever_the_main_thread_does(name):
             print("ready", flush=True)
             hashlib.pbkdf2_hmac("sha256", b"", b"", 10**9)  # minutes in C
     """
-    process = subprocess.Popen(
-        [sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True
-    )
+    process = Popen([sys.executable, "-c", program], stdout=PIPE, text=True)
     assert process.stdout.readline() == "ready\n"
     process.send_signal(signal.Signals[name])
     time.sleep(1)  # what follows at once is the same signal

@@ -12,7 +12,7 @@ from bipe.encodings import ALiBi, Bilevel, Flat, Learned, RoPE
 from bipe.encodings.base import Encoding, levels_of
 from bipe.encodings.multilevel import Multilevel
 from bipe.extension import DynamicYaRN, ReRoPE
-from tests.train.parallel.ranks import together
+from tests.processes import together
 from tests.train.studies import pretrain
 from train.errors import ConfigError
 
@@ -103,8 +103,8 @@ def on_each_rank():
 
 
 @pytest.fixture(scope="module")
-def in_parts(tmp_path_factory):
-    return together(on_each_rank, folder=tmp_path_factory.mktemp("ranks"))
+def in_parts():
+    return together(on_each_rank)
 
 
 @pytest.mark.slow

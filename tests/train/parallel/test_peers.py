@@ -3,15 +3,13 @@
 import os
 import signal
 import socket
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from tests.processes import PIPE, Popen
 from train.fit.parallel import peers
 
-ROOT = Path(__file__).parents[3]
 LIMIT_S = 200
 RANK = """
 import json, sys, time
@@ -49,10 +47,10 @@ peers.close()
 @pytest.fixture
 def ranks(tmp_path):
     """Three processes that have met; each does what it reads."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "MASTER_ADDR": "localhost"}
-    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    environment = os.environ | {"MASTER_ADDR": "localhost"}
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), PIPE)
     made = [
-        subprocess.Popen(
+        Popen(
             [sys.executable, "-c", RANK, str(rank), str(tmp_path / "place")],
             env=environment | {"LOCAL_RANK": str(rank)},
             text=True,

@@ -8,7 +8,7 @@ import torch
 from torch.distributed.device_mesh import init_device_mesh
 
 from bipe import Decoder, DecoderConfig, Positions
-from tests.train.parallel.ranks import together
+from tests.processes import together
 from tests.train.studies import losses, pretrain
 from train.errors import ConfigError
 from train.fit.parallel.sharded import Sharded, fill, full_state, materialize, shard
@@ -78,8 +78,8 @@ def whole(config):
 
 
 @pytest.fixture(scope="module")
-def sharded(tmp_path_factory):
-    return together(on_each_rank, folder=tmp_path_factory.mktemp("ranks"))
+def sharded():
+    return together(on_each_rank)
 
 
 @pytest.mark.slow

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from tests.train.parallel.ranks import together
+from tests.processes import together
 from tests.train.studies import composed, losses, pretrain, same_weights
 from train.disk import manifest
+from train.disk.files import Output
 from train.errors import ConfigError, DataError, RunError
 from train.fit.checkpoints import checkpoints, latest_checkpoint, remove_unfinished, weights_of
 from train.fit.parallel import shards
@@ -171,30 +172,23 @@ def test_shards_are_refused_for_a_whole_model(smoke):
 
 def fails_on_rank_1(folder):
     """Save with a full disk on one rank; what each rank is told."""
-    from pathlib import Path
 
-    from train.disk.files import Output
+    def full(self, data):
+        raise DataError(f"{self.path}: no room is left to write it")
 
-    if torch.distributed.get_rank() == 1:
-
-        def full(self, data):
-            raise DataError(f"{self.path}: no room is left to write it")
-
-        Output.write = full
     state = {"state_dict": {f"w{n}": torch.full((9, 9), float(n)) for n in range(4)}, "step": 1}
-    path = Path(folder) / "step=00000001.ckpt"
-    try:
-        shards.save(state, path)
-    except RunError as told:
-        found = [None, None]
-        torch.distributed.all_gather_object(found, str(told))
-        return found, [each.name for each in Path(folder).iterdir()]
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(RunError) as told:
+        if torch.distributed.get_rank() == 1:
+            patch.setattr(Output, "write", full)
+        shards.save(state, folder / "step=00000001.ckpt")
+    found = [None, None]
+    torch.distributed.all_gather_object(found, str(told.value))
+    return found, list(folder.iterdir())
 
 
 @pytest.mark.slow
 def test_a_full_disk_of_one_rank_is_told_by_all_and_leaves_nothing(tmp_path):
-    (tmp_path / "checkpoints").mkdir()
-    told, left = together(fails_on_rank_1, str(tmp_path / "checkpoints"), folder=tmp_path / "ranks")
+    told, left = together(fails_on_rank_1, tmp_path)
     assert told[0] == told[1]
     assert "rank 1 cannot write its part of" in told[0]
     assert "no room is left" in told[0]
