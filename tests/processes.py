@@ -5,9 +5,9 @@
     found = together(function, *arguments)      on each of two ranks, which live for the session
 
 Popen and run are those of `subprocess`, and what they start is a process like any other, with a
-pid, pipes, a session, signals and a status of its own; it only starts in 0.05 s, not in 4. ranks=1:
-for a process that starts a further rank by itself, which is forked too. A variable that Python
-itself reads (PYTHONHASHSEED, PYTHONWARNINGS) has no effect; other programs start as ever.
+pid, pipes, a session, signals and a status of its own; it only starts in 0.05 s, not in 4. ranks:
+[1], a process that starts one further rank, which is forked too; [3, 1], a sweep of 3 such pairs.
+A variable that Python itself reads (PYTHONHASHSEED) has no effect; other programs start as ever.
 """
 
 import atexit
@@ -37,9 +37,9 @@ LIMIT_S = 300
 
 
 class Popen(subprocess.Popen):
-    """subprocess.Popen, for Python forked; ranks: that the process will start."""
+    """subprocess.Popen, forked for Python; ranks: processes that it starts, that those start."""
 
-    def __init__(self, args, *rest, ranks=0, **options):
+    def __init__(self, args, *rest, ranks=(), **options):
         self._ranks, self._status = ranks, None
         super().__init__(args, *rest, **options)
 
@@ -51,7 +51,7 @@ class Popen(subprocess.Popen):
         streams = [end if end != -1 else own for own, end in enumerate(ends)]
         self._status, told = os.pipe()
         asked = {"words": [*map(os.fspath, args[1:])], "cwd": os.fspath(cwd or Path.cwd())}
-        asked |= {"env": dict(os.environ if env is None else env), "ranks": self._ranks}
+        asked |= {"env": dict(os.environ if env is None else env), "ranks": [*self._ranks]}
         server = _server()
         message = json.dumps(asked | {"session": session}).encode()
         socket.send_fds(server, [message], [*streams, told])
@@ -258,8 +258,8 @@ def _become(asked, streams):
     if asked["session"]:
         os.setsid()
     sys.stdout.reconfigure(line_buffering=sys.stdout.isatty())
-    spares = []
-    for _ in range(asked["ranks"]):
+    spares, levels = [], list(asked["ranks"])
+    while levels and len(spares) < levels[0]:
         receive, send = os.pipe()
         if (pid := os.fork()) == 0:
             for each in (send, *(own for _, own in spares)):
@@ -268,13 +268,12 @@ def _become(asked, streams):
                 message = pipe.read()
             if not message:  # the one that it was for has ended
                 os._exit(0)
-            asked = json.loads(message)
-            break
+            asked, spares, levels = json.loads(message), [], levels[1:]
+            continue
         os.close(receive)
         spares.append((pid, send))
-    else:
-        if spares:
-            subprocess.Popen = _forked_ranks(spares, module=asked["words"][1])
+    if spares:
+        subprocess.Popen = _forked_ranks(spares, module=asked["words"][1])
     os.chdir(asked["cwd"])
     os.environ.clear()
     os.environ.update(asked["env"])
@@ -297,11 +296,13 @@ def _forked_ranks(spares, *, module):
     class Rank(subprocess.Popen):
         def _execute_child(self, *given):
             args, cwd, env = given[0], given[5], given[6]
-            if list(args[1:3]) != ["-m", module] or not spares:
+            words = [word for word in args[1:] if word != "-P"]
+            if words[:2] != ["-m", module] or not spares:
                 return super()._execute_child(*given)
             self.pid, send = spares.pop(0)
             self._child_created = True
-            asked = {"words": list(args[1:]), "cwd": str(cwd or Path.cwd()), "env": dict(env)}
+            asked = {"words": words, "cwd": str(cwd or Path.cwd())}
+            asked["env"] = dict(os.environ if env is None else env)
             asked["mask"] = [*map(int, signal.pthread_sigmask(signal.SIG_BLOCK, ()))]
             with os.fdopen(send, "wb") as pipe:
                 pipe.write(json.dumps(asked).encode())

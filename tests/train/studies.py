@@ -1,5 +1,6 @@
 """Small studies for the tests: the smoke experiment, composed and run in this process."""
 
+import copy
 import functools
 import json
 import re
@@ -36,11 +37,12 @@ def composed(*words, experiment="smoke"):
 
     Composing takes half as long as a small training, so it is done once for all folders.
     """
-    places = {found[1]: found[2] for word in words if (found := FOLDER.fullmatch(word))}
-    kept = [
-        FOLDER.sub(r"\1=PLACE_OF_\1", word) if FOLDER.fullmatch(word) else word for word in words
-    ]
-    return _placed(_composed(*kept, experiment=experiment), places)
+    places = [found for word in words if (found := FOLDER.fullmatch(word))]
+    others = [word for word in words if not FOLDER.fullmatch(word)]
+    config = copy.deepcopy(_composed(*others, experiment=experiment))
+    for place in places:
+        config[place[1]] = place[2]
+    return resolved("pretrain", config)
 
 
 @functools.cache
@@ -48,19 +50,7 @@ def _composed(*words, experiment):
     GlobalHydra.instance().clear()
     register_resolvers()
     with initialize_config_module("conf", version_base="1.3"):
-        config = compose("config", overrides=[f"experiment={experiment}", *map(opened, words)])
-    return resolved("pretrain", config)
-
-
-def _placed(value, places):
-    """A copy of a configuration with its folders in it."""
-    if isinstance(value, dict):
-        return {key: _placed(held, places) for key, held in value.items()}
-    if isinstance(value, list):
-        return [_placed(held, places) for held in value]
-    for name, place in places.items() if isinstance(value, str) else ():
-        value = value.replace(f"PLACE_OF_{name}", place)
-    return value
+        return compose("config", overrides=[f"experiment={experiment}", *map(opened, words)])
 
 
 def pretrain(*words):

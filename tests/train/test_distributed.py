@@ -1,6 +1,6 @@
 """Two processes on one global batch train the model that one process trains; kills spoil nothing.
 
-Real processes, as a user starts them; all on the CPU, with gloo between them.
+All on the CPU, with gloo between them; one pair and one process are started as a user does it.
 """
 
 import os
@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.processes import PIPE, Popen
 from tests.train.evals.test_loop import EVERY_2
 from tests.train.evals.test_loop import live as measured_live
 from tests.train.studies import curve, indices_seen, losses, pretrain, same_weights, weights
@@ -31,18 +32,14 @@ RUNS = ("bipe_rope", "alibi")
 ODD = ("row_length=63", "rows.validation_rows=3")
 
 
-def start(*words, cwd):
-    """Start `bipe pretrain` in a process group of its own."""
+def start(*words, cwd, ranks=(1,), real=False):
+    """Start `bipe pretrain` in a process group of its own; ranks: that it will start."""
+    words = [sys.executable, "-m", "train.cli", "pretrain", "experiment=smoke", *words]
+    pipes = {"stdout": PIPE, "stderr": PIPE, "text": True, "start_new_session": True, "cwd": cwd}
+    if not real:
+        return Popen(words, ranks=ranks, **pipes)
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(
-        [sys.executable, "-m", "train.cli", "pretrain", "experiment=smoke", *words],
-        cwd=cwd,
-        env=environment,
-        start_new_session=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    return subprocess.Popen(words, env=environment, **pipes)
 
 
 def finish(process):
@@ -71,7 +68,7 @@ def in_pairs(data, tmp_path_factory):
     words = (f"data={data}", f"out={out}", "rows.micro_batch=2", "trainer=ddp", *TWO)
     words = (*words, *ODD, "keep_checkpoints=9")
     sweep = ("-m", f"encoding={','.join(RUNS)}")
-    told = finish(start(*sweep, *words, cwd=here))
+    told = finish(start(*sweep, *words, cwd=here, ranks=[len(RUNS), 1]))
     return out, here, told
 
 
@@ -151,7 +148,7 @@ def test_encodings_with_parameters_in_every_layer_or_in_none_are_sharded(data, t
     """Gates of each layer, a table of buckets and kernels that all layers share: in two shards."""
     sweep = ("fox", "t5", "kerple")
     words = (f"data={data}", f"out={tmp_path}", "rows.micro_batch=2", "trainer=fsdp2", *TWO)
-    finish(start("-m", f"encoding={','.join(sweep)}", *words, cwd=tmp_path))
+    finish(start("-m", f"encoding={','.join(sweep)}", *words, cwd=tmp_path, ranks=[len(sweep), 1]))
     for name in sweep:
         alone = pretrain(f"data={data}", f"out={tmp_path}/alone", f"encoding={name}")
         assert_same(tmp_path / name, alone)
@@ -160,7 +157,7 @@ def test_encodings_with_parameters_in_every_layer_or_in_none_are_sharded(data, t
 @pytest.mark.parametrize("trainer", ["ddp", "fsdp2"])
 def test_two_processes_that_share_each_row_have_the_losses_of_one(trainer, data, tmp_path):
     words = (f"data={data}", f"out={tmp_path}", "encoding=bipe_rope", f"trainer={trainer}", *TWO)
-    finish(start(*words, "context_parallel=2", cwd=tmp_path))
+    finish(start(*words, "context_parallel=2", cwd=tmp_path, real=trainer == "ddp"))
     run = tmp_path / "bipe_rope"
     one = pretrain(f"data={data}", f"out={tmp_path}/one", "encoding=bipe_rope")  # 64 tokens a row
     assert_same(run, one)
@@ -205,7 +202,7 @@ def test_a_killed_run_goes_on_as_if_nothing_had_happened(data, tmp_path):
     words = (f"data={data}", "steps=90", "checkpoint_every=10", "validate_every=15")
     whole = pretrain(*words, f"out={tmp_path / 'whole'}")
     killed = tmp_path / "killed" / "bipe_rope"
-    process = start(*words, f"out={killed.parent}", cwd=tmp_path)
+    process = start(*words, f"out={killed.parent}", cwd=tmp_path, real=True)
     limit = time.monotonic() + LIMIT_S
     while len(read_numbers(killed / METRICS)) < 25 and time.monotonic() < limit:
         time.sleep(0.002)

@@ -132,7 +132,7 @@ def test_what_is_another_run_or_lost_is_refused_to_the_byte(words, change, told,
     assert content(run) == before
 
 
-@pytest.mark.parametrize("at", range(0, 22, 3))
+@pytest.mark.parametrize("at", range(0, 22, 4))
 def test_a_failure_of_any_write_leaves_what_the_same_command_goes_on_with(
     at, smoke, tmp_path, finished, monkeypatch
 ):

@@ -16,7 +16,7 @@ ENDS = "from train.stop import end_process; end_process(75, 'lost', before=lambd
 TWO = ("trainer.accelerator=cpu", "trainer.devices=2", "trainer.precision=32-true")
 
 
-def start(*words, stderr, ranks=0):
+def start(*words, stderr, ranks=()):
     return Popen([sys.executable, *words], stderr=stderr, ranks=ranks)
 
 
@@ -70,7 +70,7 @@ def test_the_loss_of_a_rank_ends_a_training_that_nobody_hears(data, tmp_path):
     words = ("-m", "train.cli", "pretrain", "experiment=smoke", f"data={data}", f"out={tmp_path}")
     out, into = os.pipe()
     ranks = ("trainer=ddp", *TWO, "rows.micro_batch=2", "steps=100000")
-    process = start(*words, *ranks, stderr=into, ranks=1)
+    process = start(*words, *ranks, stderr=into, ranks=[1])
     os.close(into)
     wait_for(lambda: steps(tmp_path / "bipe_rope") > 5)
     os.close(out)

@@ -15,7 +15,7 @@ def unstopped(data, tmp_path_factory):
     return pretrain(f"data={data}", f"out={out}", "encoding=bipe_rope")
 
 
-@pytest.mark.parametrize("at", [3, 4, 5])
+@pytest.mark.parametrize("at", [3, 4])
 def test_a_resumed_run_is_the_run_that_was_never_stopped(at, smoke, unstopped, tmp_path):
     with crashing(at=at):
         pretrain(*smoke)
@@ -38,7 +38,7 @@ def test_a_run_may_be_stopped_again_and_again(smoke, unstopped):
     assert same_weights(run, unstopped)
 
 
-@pytest.mark.parametrize(("before", "after", "at"), [(4, 1, 3), (1, 4, 3), (2, 1, 5), (1, 2, 3)])
+@pytest.mark.parametrize(("before", "after", "at"), [(4, 1, 3), (1, 4, 3)])
 def test_the_micro_batch_may_change_between_the_parts(before, after, at, smoke, unstopped):
     with crashing(at=at):
         pretrain(*smoke, f"rows.micro_batch={before}", "checkpoint_every=1")

@@ -21,7 +21,7 @@ from train.fit.module import LMModule
 from train.fit.runs import CHECKPOINTS, MODEL
 from train.tasks.scrolls.decoding import PredictionJournal
 
-STATUS = {"SIGTERM": 143, "SIGUSR1": 138, "SIGINT": 130, "SIGHUP": 129}
+STATUS = {"SIGTERM": 143, "SIGINT": 130}  # the others: test_stop
 TASK = ("log_every=4", "steps=6", "checkpoint_every=4", "validate_every=3", "rows.micro_batch=2")
 
 
@@ -60,7 +60,7 @@ def unstopped(data, tmp_path_factory):
     return pretrain(*TASK, f"data={data}", f"out={out}", "encoding=bipe_rope")
 
 
-@pytest.mark.parametrize("name", STATUS)
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
 def test_the_status_says_why_and_the_step_is_kept(name, bipe, at, tmp_path, unstopped):
     undo = at(LMModule, "training_step", call=4, name=name)  # the second half of step 2
     status, _, err = bipe("pretrain", *TASK)
@@ -76,7 +76,6 @@ def test_the_status_says_why_and_the_step_is_kept(name, bipe, at, tmp_path, unst
 
 
 MOMENTS = {
-    "accumulating": (LMModule, "training_step", 7, 4),
     "before a validation": (LMModule, "optimizer_step", 3, 3),
     "in a validation": (LMModule, "validation_step", 1, 3),
     "at the end of a validation": (LMModule, "validation_step", 2, 3),

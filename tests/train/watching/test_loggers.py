@@ -5,12 +5,14 @@ import logging
 import os
 import signal
 import sqlite3
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from tests.processes import Popen
 from tests.train.studies import back_to, curve, pretrain, same_weights
 from tests.train.watching.wandb_files import wandb_id, wandb_records, wandb_steps
 from train.cli import main
@@ -151,6 +153,7 @@ def test_no_secret_of_the_configuration_or_the_environment_is_stored(smoke, keyl
 def test_a_logger_that_fails_is_told_once_and_the_training_goes_on(
     smoke, caplog, monkeypatch, fails, reason
 ):
+    monkeypatch.setattr(tracking.subprocess, "Popen", Popen)
     if fails.startswith("Hangs"):
         monkeypatch.setattr(tracking, "_END_S", 3.0)
     words = ("allowed_targets=[tests]", f"{OWN}{fails}", "steps=4", "log_every=1")
@@ -268,8 +271,6 @@ def test_what_is_no_logger_is_refused(refused):
 
 
 def test_the_process_of_a_logger_loads_no_torch():
-    import subprocess
-
     program = "import sys, train.fit.watching.recorder; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.strip() == "False"
