@@ -34,6 +34,7 @@ ROOT = Path(__file__).parents[1]
 IMPORTED = ("torch", "lightning", "hydra", "torch.distributed.fsdp", "train.commands.pretrain",
             "train.launch.composition")  # fmt: skip
 LIMIT_S = 300
+_Popen = subprocess.Popen  # a test may put ours in its place
 
 
 class Popen(subprocess.Popen):
@@ -168,9 +169,7 @@ def _server():
     words = [sys.executable, "-c", program, str(there.fileno())]
     quiet = {"stdin": subprocess.DEVNULL, "start_new_session": True}
     with there:
-        server = subprocess.Popen(
-            words, cwd=ROOT, env=environment, pass_fds=[there.fileno()], **quiet
-        )
+        server = _Popen(words, cwd=ROOT, env=environment, pass_fds=[there.fileno()], **quiet)
 
     def end():  # its time and that of its children is then on our account
         here.close()
