@@ -24,7 +24,7 @@ from torch import Tensor
 
 from bipe.extension.lora import merged
 from train.disk.files import Output, sha256, write_whole
-from train.errors import DataError, RunError
+from train.errors import RunError
 from train.fit.parallel import shards
 from train.fit.parallel.sharded import full_state
 from train.fit.parallel.shards import Background
@@ -57,15 +57,9 @@ class AtomicCheckpointIO(TorchCheckpointIO):
     def _write(self, checkpoint: dict[str, Any], path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         output = Output(path)
-        try:
+        with shards.discarded_on_failure(output):
             torch.save(checkpoint, output)  # type: ignore[arg-type]
             write_whole(_manifest(path), json.dumps(output.commit()) + "\n")
-        except BaseException as error:
-            output.discard()
-            # After a failed write torch still ends its archive, which fails with another error.
-            if isinstance(error.__context__, DataError):
-                raise error.__context__ from None
-            raise
 
     def load_checkpoint(
         self, path: Any, map_location: Any = None, weights_only: bool | None = None

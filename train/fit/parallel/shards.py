@@ -164,6 +164,21 @@ def _read(
         raise RunError(f"rank {rank} cannot read its part of {path}: {error}") from error
 
 
+@contextmanager
+def discarded_on_failure(output: Output) -> Iterator[None]:
+    """Discard what torch writes in the block if that fails, and raise what failed first.
+
+    After a failed write torch still ends its archive, which fails with another error.
+    """
+    try:
+        yield
+    except BaseException as error:
+        output.discard()
+        if isinstance(error.__context__, DataError):
+            raise error.__context__ from None
+        raise
+
+
 class _Stream(Output):
     """A file of shards as torch.distributed.checkpoint writes it; `commit` closes it."""
 
@@ -187,15 +202,9 @@ class _Files(FileSystem):
                 yield stream
             return
         output = _Stream(Path(path))
-        try:
+        with discarded_on_failure(output):
             yield output
             digest = output.commit()
-        except BaseException as error:
-            output.discard()
-            # After a failed write torch still ends its archive, which fails with another error.
-            if isinstance(error.__context__, DataError):
-                raise error.__context__ from None
-            raise
         self.written[Path(path).name] = {key: digest[key] for key in ("bytes", "sha256")}
 
 

@@ -113,12 +113,14 @@ class MetricsFile(EachStep):
         self._losses, self._columns = losses, (*COLUMNS, *losses)
         self._rows: list[Row] = []
         self._seconds_before = 0.0
-        self._utilisation: Utilisation | None = None
+        self._peak: float | None = None  # operations per second of all devices
 
     def begin(self, trainer: lightning.Trainer) -> None:
         if self._decoder is not None:
-            forget_peak_memory(trainer.strategy.root_device)
-            self._utilisation = Utilisation(self._decoder, trainer)
+            device = trainer.strategy.root_device
+            forget_peak_memory(device)
+            peak = _peak(device, half=str(trainer.precision).startswith("bf16"))
+            self._peak = None if peak is None else peak * trainer.world_size
         known = read_numbers(self.path)
         self._rows = [row for row in known if row["step"] <= trainer.global_step]
         self._seconds_before = self._rows[-1]["seconds"] if self._rows else 0.0
@@ -153,9 +155,12 @@ class MetricsFile(EachStep):
         row |= {name: _short(module.metrics.get(name)) for name in self._losses}
         row["tokens_per_second"] = rate = round(self._clock.rate(), 1)
         row["seconds"] = round(self._seconds_before + self._clock.seconds(), 3)
-        if self._utilisation is not None:
-            row["mfu"] = self._utilisation.mfu(rate, keys=module.metrics["keys_per_token"])
+        if self._decoder is not None:
             row["peak_memory_gib"] = peak_memory_gib(trainer.strategy.root_device)
+            if self._peak is not None and rate:
+                keys = module.metrics["keys_per_token"]
+                flops = step_flops(self._decoder, row_length=1, keys=keys).model
+                row["mfu"] = round(rate * flops / self._peak, 4)
         self._rows.append(row)
         if self._send is not None:
             self._send({k: v for k, v in row.items() if v is not None}, trainer.global_step)
@@ -208,23 +213,6 @@ class Clock:
     def left(self, step: int, steps: int) -> str:
         seconds = round(self.seconds() / max(1, self._steps) * (steps - step))
         return f"{seconds // 60}:{seconds % 60:02d} left"
-
-
-class Utilisation:
-    """The share of the devices' peak that a training uses."""
-
-    def __init__(self, decoder: DecoderConfig, trainer: lightning.Trainer) -> None:
-        self._decoder = decoder
-        half = str(trainer.precision).startswith("bf16")
-        peak = _peak(trainer.strategy.root_device, half=half)
-        self._peak = None if peak is None else peak * trainer.world_size
-
-    def mfu(self, tokens_per_second: float, *, keys: float) -> float | None:
-        """Return the utilisation; keys: that a token attends to on average."""
-        if self._peak is None or not tokens_per_second:
-            return None
-        flops = step_flops(self._decoder, row_length=1, keys=keys).model
-        return round(tokens_per_second * flops / self._peak, 4)
 
 
 def forget_peak_memory(device: torch.device) -> None:
