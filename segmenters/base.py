@@ -17,10 +17,11 @@ import sys
 from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import lru_cache
 from itertools import chain, islice, repeat
 from typing import Any, ClassVar, Self
 
@@ -281,11 +282,32 @@ class Machine(ABC):
 
     def copy(self) -> Self:
         """Return an independent machine in the same state."""
-        return copy.copy(self)
+        twin = copy.copy(self)
+        for name in _changing(type(self)):
+            setattr(twin, name, _copied(getattr(self, name)))
+        return twin
 
     @abstractmethod
     def _read(self, text: str) -> list[int]:
         """Return the cuts that `text`, not empty, decides; `size` does not count it yet."""
+
+
+@lru_cache(maxsize=256)
+def _changing(kind: type[Machine]) -> tuple[str, ...]:
+    """Return the fields that may change in place; by far the most hold numbers and text."""
+    fixed = ("int", "str", "bool", "str | None", "int | None")
+    types = ((f.name, getattr(f.type, "__name__", f.type)) for f in dataclasses.fields(kind))
+    return tuple(name for name, type_of in types if type_of not in fixed)
+
+
+def _copied(value: Any) -> Any:
+    """Return the value of a field for a copy, with all that may change in place copied."""
+    if isinstance(value, Machine):
+        return value.copy()
+    if isinstance(value, list):
+        return [*map(_copied, value)]
+    # Other values, such as segmenters and tuples, are never changed.
+    return copy.copy(value) if isinstance(value, deque | array) else value
 
 
 _PIECE = 1 << 16
@@ -330,12 +352,6 @@ class Nested(Machine):
     @property
     def decided(self) -> int:
         return min(self.finer.decided, self.own.decided)
-
-    def copy(self) -> Self:
-        twin = super(Nested, self).copy()
-        twin.finer, twin.own = self.finer.copy(), self.own.copy()
-        twin.cuts, twin.ends = self.cuts.copy(), self.ends.copy()
-        return twin
 
     def anchored(self, place: int) -> list[int]:
         return self._judged(self.finer.anchored(place), self.own.anchored(place), self.decided)

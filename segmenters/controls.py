@@ -10,7 +10,7 @@ import dataclasses
 import hashlib
 import re
 from collections.abc import Iterable
-from typing import Literal, Self, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -238,12 +238,6 @@ class _Either(Machine):
     @property
     def decided(self) -> int:
         return min(self.inner.decided, self.clauses.decided)
-
-    def copy(self) -> Self:
-        twin = super(_Either, self).copy()
-        twin.inner, twin.clauses = self.inner.copy(), self.clauses.copy()
-        twin.waiting = self.waiting.copy()
-        return twin
 
     def close(self) -> list[int]:
         return sorted({*self.waiting, *self.inner.close(), *self.clauses.close()})

@@ -21,7 +21,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -209,13 +209,6 @@ class BoundMachine(Machine):
     @property
     def decided(self) -> int:
         return self.start
-
-    def copy(self) -> Self:
-        twin = super(BoundMachine, self).copy()
-        twin.inner, twin.lower = self.inner.copy(), [machine.copy() for machine in self.lower]
-        twin.cuts, twin.finer = self.cuts.copy(), [places.copy() for places in self.finer]
-        twin.anchors = self.anchors.copy()
-        return twin
 
     def anchored(self, place: int) -> list[int]:
         if self.bound.unit == "characters":

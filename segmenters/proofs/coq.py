@@ -10,12 +10,10 @@ braces", and the lexer of CoqIDE (coq_lex.mll), which cuts by the same rule.
 """
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from segmenters.base import Machine, SpacedMachine
-from segmenters.places import after_space
 from segmenters.proofs.items import Formal
 
 # States of the reader. A sign that may begin a longer one has a state of its own.
@@ -79,9 +77,6 @@ class Coq(Formal):
     dialect: ClassVar[str] = "coq"
     # White space stays with the sentence before: the next visible character shows the cut.
     lookahead = 1
-
-    def _ends(self, text: str) -> Iterable[int]:
-        return after_space(text, _CoqSteps().step_ends(text))
 
     def machine(self) -> Machine:
         return _CoqSteps()

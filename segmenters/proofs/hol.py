@@ -11,7 +11,6 @@ Light Tutorial, section 4.
 """
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -73,9 +72,6 @@ class Hol(Formal):
 
     dialect: ClassVar[str] = "hol"
     lookahead = _REACH
-
-    def _ends(self, text: str) -> Iterable[int]:
-        return _Tactics().scan(text, final=True)
 
     def machine(self) -> Machine:
         return _Tactics()

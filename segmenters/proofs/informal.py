@@ -21,7 +21,7 @@ import copy
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from segmenters.base import Machine, Segmenter, Window, in_pieces
 from segmenters.places import SPACE, past
@@ -66,9 +66,7 @@ class ChainOfThought(Segmenter):
     def versions(self) -> dict[str, str]:
         return {"tables": rules.tables()}
 
-    @property
-    def level_names(self) -> tuple[str, ...]:
-        return ("step", "paragraph", "section")
+    level_names = ("step", "paragraph", "section")
 
     def _ends(self, text: str) -> Iterable[int]:
         return in_pieces(_Steps(), text)
@@ -97,9 +95,9 @@ class _Steps(Machine):
     line: str = ""  # the first visible character of the last line
     lists: int = 0  # open lists of LaTeX
 
-    def copy(self) -> _Steps:
-        twin = copy.copy(self)
-        twin.sentences, twin.formulas = self.sentences.copy(), copy.copy(self.formulas)
+    def copy(self) -> Self:
+        twin = super(_Steps, self).copy()
+        twin.formulas = copy.copy(self.formulas)
         return twin
 
     def _read(self, text: str) -> list[int]:

@@ -10,7 +10,6 @@ reference of its appendix.
 """
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
@@ -86,9 +85,6 @@ class Isabelle(Formal):
 
     # A cut before a command needs all of it, and a period and a letter that make it a long name.
     lookahead = _REACH
-
-    def _ends(self, text: str) -> Iterable[int]:
-        return _Commands().scan(text, final=True)
 
     def machine(self) -> Machine:
         return _Commands()

@@ -21,7 +21,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import ClassVar, Final, Protocol, Self
 
-from segmenters.base import Machine, Segmenter
+from segmenters.base import Machine, Segmenter, in_pieces
 from segmenters.places import nested_end
 
 LEVELS: Final = ("step", "lemma", "theory")
@@ -308,17 +308,17 @@ class Formal(Segmenter):
 
     dialect: ClassVar[str]
 
-    @property
-    def level_names(self) -> tuple[str, ...]:
-        return LEVELS
+    level_names = LEVELS
 
-    def _kinds(self) -> Kinds:
-        return kinds_of(self.dialect)
+    def _ends(self, text: str) -> Iterable[int]:
+        return in_pieces(self.machine(), text)
 
     def _levels(self, text: str) -> tuple[Iterable[int], ...]:
         steps = self.cut(text)
-        return (steps, *coarser(text, steps.data, self._kinds()))
+        return (steps, *coarser(text, steps.data, kinds_of(self.dialect)))
 
     def level_machine(self, level: int) -> Machine:
         steps = self.machine()
-        return ItemMachine(steps=steps, kinds=self._kinds(), rank=level) if level else steps
+        return (
+            ItemMachine(steps=steps, kinds=kinds_of(self.dialect), rank=level) if level else steps
+        )

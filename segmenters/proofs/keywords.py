@@ -19,12 +19,10 @@ ends one whose brackets never close. Source: Sutcliffe, The TPTP Syntax BNF (202
 """
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from segmenters.base import Machine, SpacedMachine
-from segmenters.places import after_space
 from segmenters.proofs.items import Formal
 from segmenters.proofs.scanning import Hidden, Rules, Scanner
 
@@ -43,9 +41,6 @@ class Metamath(Formal):
     inner: bool = False
     dialect: ClassVar[str] = "metamath"
     lookahead = 1
-
-    def _ends(self, text: str) -> Iterable[int]:
-        return after_space(text, _MetamathSteps(inner=self.inner).step_ends(text))
 
     def machine(self) -> Machine:
         return _MetamathSteps(inner=self.inner)
@@ -145,9 +140,6 @@ class Mizar(Formal):
     # A cut before "proof" needs the word and one character after it.
     lookahead = len("proof") + 1
 
-    def _ends(self, text: str) -> Iterable[int]:
-        return self.machine().scan(text, final=True)
-
     def machine(self) -> "_MizarSteps":
         return _MizarChains() if self.inner else _MizarSteps()
 
@@ -181,9 +173,6 @@ class Tptp(Formal):
 
     dialect: ClassVar[str] = "tptp"
     lookahead = len("include(")  # a formula at the margin ends one with open brackets
-
-    def _ends(self, text: str) -> Iterable[int]:
-        return _Formulas().scan(text, final=True)
 
     def machine(self) -> Machine:
         return _Formulas()

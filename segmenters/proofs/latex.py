@@ -88,9 +88,7 @@ class LaTeXProofs(Segmenter):
     def versions(self) -> dict[str, str]:
         return {"tables": rules.tables()}
 
-    @property
-    def level_names(self) -> tuple[str, ...]:
-        return ("sentence", "paragraph", "section")
+    level_names = ("sentence", "paragraph", "section")
 
     def _ends(self, text: str) -> Iterable[int]:
         return _Scan(text).run()

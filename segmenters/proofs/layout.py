@@ -14,7 +14,6 @@ structure".
 """
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Final, NamedTuple
 
@@ -99,9 +98,6 @@ class Lean(Formal):
     # The character after them distinguishes "| " and "_ " from |x| and _x.
     lookahead = 2
 
-    def _ends(self, text: str) -> Iterable[int]:
-        return _LeanLines().scan(text, final=True)
-
     def machine(self) -> Machine:
         return _LeanLines()
 
@@ -112,9 +108,6 @@ class Agda(Formal):
 
     dialect: ClassVar[str] = "agda"
     lookahead = 2
-
-    def _ends(self, text: str) -> Iterable[int]:
-        return _AgdaLines().scan(text, final=True)
 
     def machine(self) -> Machine:
         return _AgdaLines()

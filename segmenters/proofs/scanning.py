@@ -8,12 +8,11 @@ construction. What is longer is hidden text, which has an opening and a closing 
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from abc import abstractmethod
 from array import array
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple
 
 from segmenters.base import Machine
 from segmenters.places import SPACE, past
@@ -99,9 +98,6 @@ class Scanner(Machine):
     @property
     def decided(self) -> int:
         return self.size - 1 - len(self.rest) + self.context
-
-    def copy(self) -> Self:
-        return dataclasses.replace(self, found=self.found[:])
 
     def close(self) -> list[int]:
         return self.scan("", final=True).tolist()

@@ -11,13 +11,11 @@ beyond the first visible character of the next line, so text that is still being
 alike.
 """
 
-import copy
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
-from typing import Self
 
 from segmenters.base import Machine
 
@@ -175,9 +173,3 @@ class LineEnds(Machine):
             return not _SHORT <= self.before <= _LONG
         wrapped = 2 * sum(end > width for end in self.ends) > len(self.ends)
         return not wrapped or (self.before + 1 + _ROOM <= width and not small)
-
-    def copy(self) -> Self:
-        """Return an independent machine in the same state."""
-        twin = copy.copy(self)
-        twin.widths, twin.ends = copy.copy(self.widths), copy.copy(self.ends)
-        return twin

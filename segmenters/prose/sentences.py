@@ -5,7 +5,6 @@ Trailing white space stays with the sentence before, and a blank line is always 
 is trained or downloaded.
 """
 
-import copy
 import logging
 import re
 from array import array
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from itertools import chain
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from segmenters.base import Cuts, Machine, Segmenter, SegmenterError, in_pieces
 from segmenters.checks import require_choice, require_type
@@ -171,9 +170,7 @@ class Sentences(Segmenter):
             raise self.refusal("it needs the next word: set next_word=false")
         return SentenceMachine(lines=None if self.line_ends == WRAPPED else self._lines())
 
-    @property
-    def level_names(self) -> tuple[str, ...]:
-        return ("sentence", "paragraph", "section")
+    level_names = ("sentence", "paragraph", "section")
 
     def _lines(self, *, blank: bool = False) -> LineEnds:
         return LineEnds(line_ends=self.line_ends, blank=blank)
@@ -234,11 +231,6 @@ class SentenceMachine(Machine):
     last: int | None = None  # where its sentence starts; None: nothing visible yet
     resume: int = 0  # where to resume in it
     lines: LineEnds | None = None
-
-    def copy(self) -> Self:
-        twin = copy.copy(self)
-        twin.lines = self.lines and self.lines.copy()
-        return twin
 
     def _read(self, text: str) -> list[int]:
         known = len(self.text)

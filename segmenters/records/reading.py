@@ -17,12 +17,11 @@ online cuts are equal by construction.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from array import array
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -141,9 +140,6 @@ class Reading(Machine):
 
     def close(self) -> list[int]:
         return self.cuts_of("", final=True)[0].tolist()
-
-    def copy(self) -> Self:
-        return dataclasses.replace(self, found=self.found[:])
 
     @property
     def decided(self) -> int:

@@ -17,7 +17,7 @@ from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from segmenters.base import Machine, Segmenter
 from segmenters.checks import require_type
@@ -104,9 +104,7 @@ class Turns(Segmenter):
         inner = self.of.lookahead if self.of else None
         return None if inner is None else max(inner, _LONGEST)
 
-    @property
-    def level_names(self) -> tuple[str, ...]:
-        return ("segment", "turn")
+    level_names = ("segment", "turn")
 
     def versions(self) -> dict[str, str]:
         kinds = {"of": self.of} if self.of else {kind: _of_kind(kind) for kind in _KINDS}
@@ -180,11 +178,6 @@ class _TurnMachine(Machine):
     def decided(self) -> int:
         known = self.size - 1 - len(self.held)
         return min(self.body + self.inner.decided, known) if self.inner else known
-
-    def copy(self) -> Self:
-        twin = super(_TurnMachine, self).copy()
-        twin.inner = self.inner.copy() if self.inner else None
-        return twin
 
     def close(self) -> list[int]:
         return [*self._scan("", final=True), *self._inner_ends()]
