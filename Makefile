@@ -73,7 +73,7 @@ test: .venv/dev.done
 	$(BIN)/python -m pytest -n auto --dist loadfile --ignore tests/bipe/hf
 	@$(MAKE) --no-print-directory test_hf test_hf_oldest
 
-# Last, since Lightning imports transformers where it is: a second more for each process that trains.
+# With transformers, which the tests before do without.
 test_hf: .venv/hf.done
 	$(BIN)/python -m pytest -n auto --dist loadfile tests/bipe/hf tests/test_rooms.py tests/trust/test_names.py
 

@@ -51,10 +51,21 @@ absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def empty_folder(tmp_path_factory):
+    """Tests start in an empty folder, so that none of them reads what lies where pytest began."""
+    folder = tmp_path_factory.mktemp("start")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        yield folder
+
+
 @pytest.fixture(autouse=True)
-def first_calls():
-    """Begin to count the calls of this test."""
+def on_its_own(empty_folder):
+    """Begin to count the calls of this test, and see that it leaves the first folder empty."""
     CALLS.clear()
+    yield
+    assert not any(empty_folder.iterdir())
 
 
 @pytest.fixture(scope="session", autouse=True)

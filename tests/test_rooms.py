@@ -255,6 +255,7 @@ def test_the_commands_are_frozen():
             "import train.commands.evaluate, train.commands.generate",
             HF | {"lightning", "pandas", "torch._dynamo"},
         ),
+        ("import train.commands.pretrain, torchmetrics", HF | {"scipy", "matplotlib"}),
     ],
 )
 def test_what_is_cheap_loads_nothing_heavy(program, unwanted):
