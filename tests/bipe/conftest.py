@@ -166,6 +166,9 @@ SCHEMES["chain_of_gates"] = target(
 SCHEMES["chain_of_gates_and_tables"] = target(
     "Chain", links=[target("Flat", encoding=CONFIGURED[name]) for name in ("fox", "t5")]
 )
+# One form of each encoding, and all that combine several, for laws that no id takes part in.
+ONE_EACH = [name for name in SCHEMES if f"bilevel_{name.removeprefix('flat_')}" not in SCHEMES]
+ONE_EACH = [name for name in ONE_EACH if not name.startswith(("bilevel_learned_", "intra_"))]
 FLAT = {name: scheme for name, scheme in SCHEMES.items() if scheme["_target_"].endswith(".Flat")}
 
 

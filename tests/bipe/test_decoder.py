@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from bipe.decoder import Projection
-from tests.bipe.conftest import SCHEMES, positions_of, random_batch, random_marks, small_decoder
+from tests.bipe.conftest import ONE_EACH, positions_of, random_batch, random_marks, small_decoder
 
 
 def gradients(scheme, *, recompute, packed, seed=0, kept=None):
@@ -25,11 +25,10 @@ def gradients(scheme, *, recompute, packed, seed=0, kept=None):
     return loss, torch.autograd.grad(loss, list(model.parameters()))
 
 
-@pytest.mark.parametrize("packed", [False, True], ids=["one", "packed"])
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_loss_and_gradients_are_the_same(scheme, packed):
-    plain = gradients(scheme, recompute=False, packed=packed)
-    again = gradients(scheme, recompute=True, packed=packed)
+@pytest.mark.parametrize("scheme", ONE_EACH)
+def test_loss_and_gradients_are_the_same(scheme):
+    plain = gradients(scheme, recompute=False, packed=True)
+    again = gradients(scheme, recompute=True, packed=True)
     assert torch.equal(plain[0], again[0])
     for one, other in zip(plain[1], again[1], strict=True):
         torch.testing.assert_close(one, other, atol=1e-12, rtol=1e-12)

@@ -16,6 +16,7 @@ from tests.bipe.conftest import (
     CONFIGURED,
     FLAT,
     N_HEAD,
+    ONE_EACH,
     SCHEMES,
     bare_encoding,
     forms_of,
@@ -106,21 +107,23 @@ SMALL_BLOCKS = {
 
 
 @schemes
-@pytest.mark.parametrize("documents", [0.0, 0.02], ids=["one", "packed"])
-@pytest.mark.parametrize("blocks", [{}, SMALL_BLOCKS], ids=["short", "long"])
-def test_the_path_that_is_chosen_is_the_reference(scheme, documents, blocks, monkeypatch):
+@pytest.mark.parametrize("documents", [0.0, 0.03], ids=["one", "packed"])
+def test_the_path_that_is_chosen_is_the_reference(scheme, documents, monkeypatch):
     """Forward and backward; small blocks stand for rows of thousands of tokens."""
-    for module, sizes in blocks.items():
-        for name, size in sizes.items():
-            monkeypatch.setattr(module, name, size)
-    tokens, at = random_batch(2, 150, seed=7, documents=documents)
-    found = []
-    for path in ("auto", "eager"):
+    tokens, at = random_batch(2, 80, seed=7, documents=documents)
+
+    def computed(path):
         model = small_decoder(scheme, attention=path).double()
         hidden = model(tokens, at)
         (hidden * torch.linspace(-1, 1, hidden.numel()).view_as(hidden)).sum().backward()
-        found.append((hidden, {name: x.grad for name, x in model.named_parameters()}))
-    torch.testing.assert_close(found[0], found[1], atol=1e-8, rtol=1e-7)
+        return hidden, {name: x.grad for name, x in model.named_parameters()}
+
+    reference = computed("eager")
+    for blocks in ({}, SMALL_BLOCKS):
+        for module, sizes in blocks.items():
+            for name, size in sizes.items():
+                monkeypatch.setattr(module, name, size)
+        torch.testing.assert_close(computed("auto"), reference, atol=1e-8, rtol=1e-7)
 
 
 @pytest.mark.parametrize("name", FLAT)
@@ -153,15 +156,6 @@ def test_gradients_of_the_parameters_are_those_of_differences(name):
 
 
 @schemes
-@torch.no_grad()
-def test_weights_make_the_round_trip(scheme):
-    model, other = small_decoder(scheme, seed=1).eval(), small_decoder(scheme, seed=2).eval()
-    other.load_state_dict(model.state_dict())
-    tokens, at = random_batch(2, 20, seed=9)
-    assert torch.equal(model(tokens, at), other(tokens, at))
-
-
-@schemes
 def test_gradients_reach_every_parameter(scheme):
     model = small_decoder(scheme).train()
     tokens, at = random_batch(2, 40, seed=5)
@@ -171,7 +165,7 @@ def test_gradients_reach_every_parameter(scheme):
         assert parameter.grad is not None and parameter.grad.abs().sum() > 0, name
 
 
-@schemes
+@pytest.mark.parametrize("scheme", ONE_EACH)
 @torch.no_grad()
 def test_bfloat16_in_gives_bfloat16_out_with_exact_angles_and_slopes(scheme):
     model = small_decoder(scheme)
@@ -263,11 +257,10 @@ def test_a_new_encoding_is_held_to_every_law_in_all_its_forms(tmp_path, monkeypa
         test_packed_equals_alone(name)
         test_nothing_reaches_an_earlier_token_or_another_document(name)
         test_padding_changes_nothing(name)
-        test_the_path_that_is_chosen_is_the_reference(name, 0.02, SMALL_BLOCKS, monkeypatch)
+        test_the_path_that_is_chosen_is_the_reference(name, 0.03, monkeypatch)
         test_gradients_reach_every_parameter(name)
         test_training_is_evaluation_unless_an_encoding_says_that_it_draws(name)
-        test_weights_make_the_round_trip(name)
-        test_cache.test_cached_equals_uncached(name, "steps_first")
+        test_cache.test_cached_equals_uncached(name)
     test_an_encoding_says_whether_it_sees_a_shift_of_its_ids("flat_toy")
     test_gradients_of_the_parameters_are_those_of_differences("flat_toy")
 
