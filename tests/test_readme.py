@@ -2,11 +2,13 @@
 
 import importlib.util
 import re
+import subprocess
 import sys
 import types
 from pathlib import Path
 
 import torch
+import yaml
 
 from bipe import Decoder, DecoderConfig, Positions
 
@@ -47,6 +49,33 @@ def test_the_encoding_of_the_readme_trains_flat_and_bilevel(monkeypatch):
         assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in model.parameters())
         outs.append(out)
     assert not torch.allclose(*outs)
+
+
+def targets(text: str) -> list[str]:
+    """The targets of the calls of make in a text, in order."""
+    return re.findall(r"^make (\w+)", text, re.MULTILINE)
+
+
+def test_the_commands_of_the_readme_run_one_after_the_other_before_each_change():
+    """Each could spoil the other: tests that read the folder they start in, data made anew."""
+    block = re.search(r"## Try it\n\n```bash\n(.*?)```", README, re.DOTALL)
+    assert targets(block[1]) == ["demo", "test"]
+    run = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert targets(run) == ["check", "demo", "test", "demo"]
+    first, second = re.findall(r"^make demo .*", run, re.MULTILINE)
+    assert first == second  # so that the second has to resume what the first made
+
+
+def test_the_demo_trains_the_models_of_its_report():
+    listed = yaml.safe_load((ROOT / "conf/experiment/demo.yaml").read_text(encoding="utf-8"))
+    made = subprocess.run(
+        ["make", "-n", "-s", "demo", "-C", ROOT, "-o", ".venv/demo.done"],
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    trained = re.search(r"printf '%s\\n' ([\w ]+) \|", made)[1].split()
+    assert listed["report"]["runs"] == [f"${{out}}/{name}" for name in trained]
+    commands = re.findall(r"\.venv/bin/bipe (\w+) experiment=demo", made)
+    assert commands == ["prepare", "pretrain", "evaluate", "report", "report"]
 
 
 def test_every_place_that_the_readme_links_to_exists():

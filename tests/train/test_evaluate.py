@@ -10,7 +10,7 @@ import pytest
 
 from tests.train.studies import composed, pretrain
 from train.cli import main
-from train.errors import ConfigError, DataError
+from train.errors import ConfigError, DataError, RunError
 from train.evals.loop import Cell, Measurement
 from train.evals.rows import FILE, Journal, Row
 from train.launch.composition import run_command
@@ -88,6 +88,17 @@ def test_data_elsewhere_is_named(study, data):
 @pytest.fixture(scope="module")
 def swept(study):
     return evaluated(study, "sweep=stretch", METHODS)
+
+
+def test_runs_of_a_list_that_are_not_trained_yet_are_named_in_the_report(study, capsys):
+    words = (*study.words, "report.figures=[]")
+    listed = [str(study.out / name) for name in ("bipe_rope", "nope")]
+    run_command("report", composed(*words, f"report.runs={listed}"))
+    assert f"report.runs: {study.out / 'nope'} is not trained yet" in capsys.readouterr().err
+    page = (study.out / "report.html").read_text(encoding="utf-8")
+    assert "Still to come: nope" in page and "Still to come: nope, " not in page
+    with pytest.raises(RunError, match=r"report\.runs: .*nope.* contains no trained run"):
+        run_command("report", composed(*words, f"report.runs={listed[1:]}"))
 
 
 def test_every_method_unit_and_length_is_there(swept):

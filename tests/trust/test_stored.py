@@ -137,7 +137,7 @@ def test_a_package_stays_let_in_for_its_run_where_both_lie(
     assert status == 2 and "add allowed_targets=[evil] to the command line" in printed
 
 
-def test_an_engine_that_runs_a_shell_is_repeated_on_the_command_line(
+def test_an_engine_that_runs_programs_is_repeated_on_the_command_line(
     stored, bipe, trap, tmp_path, monkeypatch
 ):
     for name in ("sbatch", "srun", "squeue"):
@@ -146,7 +146,7 @@ def test_an_engine_that_runs_a_shell_is_repeated_on_the_command_line(
         path.write_text(f"#!/bin/sh\ntouch {trap.ran}\n")
         path.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path / "slurm"), prepend=":")
-    engine = {"_target_": "train.data.Slurm", "partition": "x", "env_command": trap.shell}
+    engine = {"_target_": "train.data.Slurm", "partition": "x"}
     status, printed = bipe("prepare", "--config-file", stored({"engine": engine}))
     assert status == 2 and "engine._target_=train.data.Slurm" in printed
     words = ("engine._target_=train.data.Slurm", 'engine.partition="x\\n touch /"')

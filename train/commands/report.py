@@ -1,12 +1,14 @@
 """`bipe report`: trained runs as a page with figures, as CSV and JSON, and as terminal tables."""
 
 import shlex
+import sys
 from pathlib import Path
 
 from rich.console import Console
 
 from train.commands.before.needs import data_of_runs
 from train.config import Config
+from train.errors import RunError
 from train.fit import runs
 from train.report.content import terminal_tables
 from train.report.load import load
@@ -17,7 +19,7 @@ def report(config: Config) -> ReportFiles:
     """Write the configured report, and print its tables."""
     options = config.report
     data, counted = config.data, Path(config.statistics.out)
-    found = runs.find_runs(options.runs, key="report.runs")
+    found, coming = _found(options.runs)
     results = load(
         found,
         data=Path(data) if isinstance(data, str) and Path(data).is_dir() else None,
@@ -32,6 +34,7 @@ def report(config: Config) -> ReportFiles:
         title=options.title,
         command=f"bipe evaluate {evaluated} && bipe report {study}",
         formats=options.figures,
+        coming=coming,
     )
     for table in terminal_tables(sections):
         Console().print(table)
@@ -39,3 +42,20 @@ def report(config: Config) -> ReportFiles:
     if options.figures:
         print(f"figures: {files.figures}")
     return files
+
+
+def _found(places: str | list[str]) -> tuple[list[Path], list[str]]:
+    """Return the runs of `places`, and which places have none yet; RunError if none has any."""
+    found: dict[Path, None] = {}
+    coming, errors = [], []
+    for place in [places] if isinstance(places, str) else places:
+        try:
+            found |= dict.fromkeys(runs.find_runs(place, key="report.runs"))
+        except RunError as error:
+            coming.append(place)
+            errors.append(error)
+    if errors and not found:
+        raise errors[0]
+    for place in coming:
+        print(f"bipe: report.runs: {place} is not trained yet", file=sys.stderr)
+    return list(found), [Path(place).name for place in coming]

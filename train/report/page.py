@@ -48,12 +48,14 @@ class ReportFiles:
 
 
 def write_report(
-    results: Results, *, out: Path, title: str, command: str = "", formats: Sequence[str] = ()
-) -> tuple[ReportFiles, list[Section]]:
+    results: Results, *, out: Path, title: str, command: str = "", formats: Sequence[str] = (),
+    coming: Sequence[str] = (),
+) -> tuple[ReportFiles, list[Section]]:  # fmt: skip
     """Write the report, and return its paths and sections.
 
     out: the page itself if it ends in .html, otherwise a folder that gets report.html. command: to
-    make the report again. formats: of the separate figures, among pdf and png.
+    make the report again. formats: of the separate figures, among pdf and png. coming: runs that
+    are not trained yet.
     """
     out = Path(out)
     html = out if out.suffix == ".html" else out / "report.html"
@@ -65,7 +67,7 @@ def write_report(
     texts = {
         files.csv: as_csv(table),
         files.json: as_json(table, title=title),
-        files.html: page(shown, title=title, stamp=_stamp(results), command=command),
+        files.html: page(shown, title=title, stamp=_stamp(results), command=command, coming=coming),
     }
     html.parent.mkdir(parents=True, exist_ok=True)
     if formats:
@@ -75,11 +77,15 @@ def write_report(
     return files, shown
 
 
-def page(shown: Sequence[Section], *, title: str, stamp: str = "", command: str = "") -> str:
+def page(
+    shown: Sequence[Section], *, title: str, stamp: str = "", command: str = "",
+    coming: Sequence[str] = (),
+) -> str:  # fmt: skip
     """Return the HTML document; the same arguments give the same text."""
     _name_apart([drawing for section in shown for drawing in section.drawings])
     return _template().render(
         title=title, sections=shown, stamp=stamp, command=command, intro=bool(stamp),
+        coming=coming,
         colours=COLOURS, heat=range(HEAT_STEPS + 1),
     )  # fmt: skip
 

@@ -280,6 +280,14 @@ def test_a_failed_write_leaves_the_old_report_and_no_litter(make, tmp_path, monk
     }  # fmt: skip
 
 
+def test_the_page_says_which_runs_are_still_to_come(make, tmp_path):
+    results = small(make)
+    made, _ = write_report(results, out=tmp_path, title="T", coming=["alibi", HOSTILE])
+    said = words(parsed(made.html.read_text(encoding="utf-8")))
+    assert f"Still to come: alibi, {visible(HOSTILE)}. Until then" in said
+    assert "Still to come" not in words(parsed(whole(results)))
+
+
 def test_statistics_have_a_page_without_a_model():
     empty = {"sources": {}, "segment_edges": [1]}
     assert "Not counted" in words(parsed(statistics_page(empty)))

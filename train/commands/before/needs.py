@@ -72,10 +72,8 @@ def require_run(place: Any, *, key: str) -> None:
 
 def require_folders(config: Config, *, command: str) -> None:
     """Raise RunError or DataError for folders without runs or data, before torch is loaded."""
-    if command in ("evaluate", "report"):
-        found = runs.find_runs(getattr(config, command).runs, key=f"{command}.runs")
-        if command == "evaluate":
-            _require_data(config.data, found)
+    if command == "evaluate":
+        _require_data(config.data, runs.find_runs(config.evaluate.runs, key="evaluate.runs"))
     options = config.generate
     unfinished = Path(options.run, runs.CHECKPOINTS).is_dir()
     if command == "generate" and options.checkpoint is None and not unfinished:
