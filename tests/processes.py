@@ -32,7 +32,7 @@ from types import ModuleType
 
 ROOT = Path(__file__).parents[1]
 IMPORTED = ("torch", "lightning", "hydra", "torch.distributed.fsdp", "train.commands.pretrain",
-            "train.launch.composition")  # fmt: skip
+            "train.launch.composition", "train.launch.start", "train.launch.run")  # fmt: skip
 LIMIT_S = 300
 _Popen = subprocess.Popen  # a test may put ours in its place
 

@@ -16,13 +16,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from hydra import compose, initialize_config_module
-from hydra.core.global_hydra import GlobalHydra
 
-from tests.test_rooms import COMMANDS
 from train.commands import segment
 from train.config import Config
-from train.launch import composition, start, sweeps, typed
+from train.launch import composition, sweeps
+from train.launch.commands import STUDIES, find
+from train.launch.words import read
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -142,12 +141,13 @@ def test_a_command_is_one_that_would_start(page, words):
         return
     if [each for each in SPARED if each in " ".join(words)] or words == ["segment"]:
         return
-    command, *words = words
-    assert command in COMMANDS or command == "help"
-    if command == "segment":
-        segment._parser().parse_args(words)
-    elif command in (*start.STUDIES, "tokenizer") and not {"--help", "--config-file"} & {*words}:
-        composed(command, words)
+    if words[0] == "help" or {"--help", "--config-file"} & {*words}:
+        return
+    command, rest = find(words)
+    if command.name == "segment":
+        segment._parser().parse_args(rest)
+    elif command.name in STUDIES:
+        composed(words)
 
 
 def phony():
@@ -155,29 +155,17 @@ def phony():
     return re.findall(r"^\.PHONY: (.*)$", text, re.MULTILINE)[0].split()
 
 
-def composed(command, words):
+def composed(words):
     """Compose every trial of a command and check it; nothing runs."""
-    many = "-m" in words
-    words = [
-        word for word in words if word not in ("-m", "--plan", "--json", "statistics", "train")
-    ]
-    words = typed.without_options(words)
-    if command == "generate":
-        words = typed.prompted(words)
-    if command in typed.GO_ON:
-        words = composition.going_on(command, words)
-    composition.register_resolvers()
-    typed.refuse_bare(command, words)
-    words = [typed.opened(word) for word in words]
-    trials = [tuple(words)]
-    if many:
-        with sweeps.composed_sweep(command, words) as made:
-            trials = [trial for trial, _ in sweeps.combinations(made)]
-    for trial in {trials[0], trials[-1]}:
-        GlobalHydra.instance().clear()
-        with initialize_config_module("conf", version_base="1.3"):
-            config = compose("config", overrides=list(trial))
-        if command in composition.TRAINS:  # without a checkpoint, as for --plan
-            Config.from_config(start._resolved(command, config)[0])
-        else:
-            Config.from_config(composition.resolved(command, config))
+    typed = read(*find(words))
+    name = typed.study.name
+    if not typed.has("multirun"):
+        trials = [composition.composed(typed)]
+    else:
+        with sweeps.composed_sweep(typed) as made:
+            load = made.context.config_loader.load_sweep_config
+            each = [list(trial) for trial, _ in sweeps.combinations(made)]
+            trials = [load(made.master, trial) for trial in (each[0], each[-1])]
+    for config in trials:
+        plain = composition.resolved_anyway(name, config)[0]
+        Config.from_config({key: value for key, value in plain.items() if key != "hydra"})

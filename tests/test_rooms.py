@@ -120,7 +120,6 @@ REASONS = {
     "segmenters/random_numbers.py": "one generator for two rooms",
     "train/commands/after/words.py": "the words of two commands, without Hydra",
     "train/commands/export.py": "one file a command",
-    "train/commands/report.py": "one file a command",
     "train/tasks/arithmetic/symbols.py": "a tokenizer, named by the configuration",
 }
 MOST_FLAT = 12

@@ -4,7 +4,7 @@ import pytest
 
 from tests.train.studies import composed
 from train.cli import main
-from train.launch.composition import run_command
+from train.launch.run import run_command
 
 
 @pytest.fixture(scope="session", autouse=True)

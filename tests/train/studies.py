@@ -11,8 +11,6 @@ from pathlib import Path
 import lightning
 import numpy as np
 import pytest
-from hydra import compose, initialize_config_module
-from hydra.core.global_hydra import GlobalHydra
 from safetensors.numpy import load_file
 
 from bipe import Decoder
@@ -23,8 +21,10 @@ from train.data.rows.loader import RowLoader
 from train.disk.files import read_numbers
 from train.fit import runs
 from train.fit.module import LMModule
-from train.launch.composition import register_resolvers, resolved, run_command
-from train.launch.typed import opened
+from train.launch import composition
+from train.launch.commands import find
+from train.launch.run import run_command
+from train.launch.words import read
 
 TIMES = ("tokens_per_second", "mfu", "peak_memory_gib", "seconds")
 
@@ -42,15 +42,18 @@ def composed(*words, experiment="smoke"):
     config = copy.deepcopy(_composed(*others, experiment=experiment))
     for place in places:
         config[place[1]] = place[2]
-    return resolved("pretrain", config)
+    return composition.resolved("pretrain", config)
 
 
 @functools.cache
 def _composed(*words, experiment):
-    GlobalHydra.instance().clear()
-    register_resolvers()
-    with initialize_config_module("conf", version_base="1.3"):
-        return compose("config", overrides=[f"experiment={experiment}", *map(opened, words)])
+    return composition.composed(typed("pretrain", f"experiment={experiment}", *words))
+
+
+def typed(*words):
+    """What the command line reads of a command and its words."""
+    command, rest = find(words)
+    return read(command, rest)
 
 
 def pretrain(*words):

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -14,10 +15,10 @@ from omegaconf import OmegaConf
 from safetensors import SafetensorError
 
 from bipe.__main__ import ROOMS
-from tests.train.studies import curve
+from tests.train.studies import curve, typed
 from train.cli import main
 from train.errors import ConfigError
-from train.launch.typed import opened, refuse_bare
+from train.launch.words import opened
 
 ROOT = Path(__file__).parents[2]
 KEYS = ["there is no key", "no such key"]
@@ -191,7 +192,7 @@ def test_a_run_can_be_repeated_from_its_own_configuration(bipe, tmp_path):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ([], "--config-file needs the path of a run's config.yaml"),
+        ([], "--config-file needs FILE"),
         (["/nowhere.yaml"], "--config-file /nowhere.yaml: there is no such file"),
     ],
 )
@@ -313,11 +314,22 @@ def test_a_word_without_a_key_is_met_with_the_key(capsys, words, meant):
     assert said.count("\n") == 1
 
 
-@pytest.mark.parametrize("words", [["--cfg", "job"], ["--info", "searchpath"], ["-cd", "conf"]])
+@pytest.mark.parametrize("words", [["--cfg", "job"], ["--config-file", "x"], ["-cd", "conf"]])
 def test_the_value_of_an_option_needs_no_key(words):
-    refuse_bare("pretrain", ["~stretch", *words, "steps=1"])
+    assert typed("pretrain", "~stretch", *words, "steps=1").overrides == ("~stretch", "steps=1")
     with pytest.raises(ConfigError, match=f"was: {words[1]!r}"):
-        refuse_bare("pretrain", words[1:])
+        typed("pretrain", *words[1:])
+    with pytest.raises(ConfigError, match=r"--con[\w-]+ needs "):
+        typed("pretrain", words[0].replace("--cfg", "--config-dir").replace("-cd", "--config-dir"))
+
+
+@pytest.mark.parametrize("text", ["a: [", "steps: 3\n  x: 4\n", "a: 'x\n", "\tb: 1\n"])
+def test_a_yaml_that_cannot_be_read_is_one_line_with_its_place(refused, tmp_path, text):
+    file = tmp_path / "here" / "encoding" / "mine.yaml"
+    file.parent.mkdir()
+    file.write_text(text)
+    told = refused("pretrain", "--config-dir", ".", "encoding=mine")
+    assert re.fullmatch(rf"{re.escape(str(file))}:\d+: not valid YAML: [^\n]+", told)
 
 
 @pytest.mark.parametrize(
@@ -351,8 +363,8 @@ def test_a_path_is_read_as_it_is_typed(tmp_path, monkeypatch, name):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / name).touch()
     parser = OverridesParser.create()
-    for typed in (f"{tmp_path}/{name}", f"~/{name}"):
-        parsed = parser.parse_override(opened(f"evaluate.runs={typed}"))
+    for path in (f"{tmp_path}/{name}", f"~/{name}"):
+        parsed = parser.parse_override(opened(f"evaluate.runs={path}"))
         assert OmegaConf.create({"x": parsed.value()}).x == f"{tmp_path}/{name}"
 
 

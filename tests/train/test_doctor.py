@@ -7,14 +7,16 @@ import sys
 import pytest
 
 from tests.test_conf import EXPERIMENTS
-from tests.train.studies import composed
+from tests.train.studies import composed, typed
 from tests.train.test_plan import command_of
 from train.cli import main
 from train.commands.before import doctor, needs
 from train.commands.before.links import measure_here
 from train.config import Config
 from train.errors import MissingPackage
-from train.launch.composition import run_command
+from train.launch import composition
+from train.launch.composition import resolved_anyway
+from train.launch.run import run_command
 
 
 @pytest.fixture
@@ -73,11 +75,11 @@ def test_it_reads_as_one_line_per_check(monkeypatch, tmp_path, capsys, without):
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
 def test_every_experiment_can_be_examined(experiment):
-    from train.launch.start import _composed
-
     command = command_of(experiment)
     words = [f"experiment={experiment}", *(["task=qmsum"] if command == "scrolls" else [])]
-    found = needs.needs(_composed(command, words), command=command)
+    made = composition.composed(typed("doctor", command, *words))
+    config = Config.from_config(resolved_anyway(command, made)[0], calls=False)
+    found = needs.needs(config, command=command)
     missing = {each.name for each in found if each.status == "fail"}
     assert missing <= {"data", "checkpoint"}
     assert missing

@@ -13,7 +13,7 @@ from train.cli import main
 from train.errors import ConfigError, DataError, RunError
 from train.evals.loop import Cell, Measurement
 from train.evals.rows import FILE, Journal, Row
-from train.launch.composition import run_command
+from train.launch.run import run_command
 
 NAMES = ("alibi", "bipe_rope")
 METHODS = "evaluate.sweep.methods=[none,linear,yarn,dynamic_ntk]"

@@ -9,13 +9,17 @@ from pathlib import Path
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 
 from bipe.positions import Positions
 from segmenters import Auto, anchors_from_offsets, mark
+from tests.train.studies import typed
 from train.cli import main
 from train.commands.explain.page import described
 from train.commands.explain.parts import asked_of, parts_of
-from train.launch.start import _composed
+from train.config import Config
+from train.launch.composition import composed
+from train.launch.run import OF_TRAINING
 
 # One of each way to turn, to add to scores or to change embeddings; together; and by layer.
 NAMES = ("bipe_alibi", "bipe_rope", "cope", "deberta", "fire", "fox", "hirope", "kerple", "pope",
@@ -32,7 +36,8 @@ def parts(*words):
     """The parts of a tiny model's encoding, and the width of its heads."""
     from train.commands.explain import _decoder, _scheme
 
-    config = _composed("explain", ["model=tiny", *words])
+    made = composed(typed("explain", "model=tiny", *words))
+    config = Config.from_config({**OmegaConf.to_container(made, resolve=True), **OF_TRAINING})
     decoder = _decoder(config)
     with torch.no_grad():
         return parts_of(_scheme(config, decoder), n_layer=decoder.n_layer), decoder.head_width

@@ -18,12 +18,12 @@ from bipe import Positions
 from bipe.checkpoint import load_model
 from segmenters import ArithmeticSteps, TokenMarker, anchors_from_offsets, mark
 from tests.train.data.tokenizer_kinds import FRAGMENTS, KINDS
-from tests.train.studies import pretrain
+from tests.train.studies import pretrain, typed
 from train.cli import main
 from train.commands.generate import Screen, Stream, Text
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
-from train.launch.typed import prompted, verbatim
+from train.launch.words import verbatim
 
 PROMPT = "1+2+3 = 3+3 = 6\n4+"
 
@@ -115,17 +115,19 @@ def test_a_prompt_is_any_text(run, capfd, prompt):
 
 
 @pytest.mark.parametrize(
-    ("words", "made"),
+    ("words", "made", "options"),
     [
-        (["RUN", "--prompt", "a, b"], ["generate.run='RUN'", "generate.prompt='a, b'"]),
-        (["--file=x y", "RUN"], ["generate.file='x y'", "generate.run='RUN'"]),
-        (["--cfg", "job", "RUN"], ["--cfg", "job", "generate.run='RUN'"]),
-        (["RUN", "--config-dir", "D"], ["generate.run='RUN'", "--config-dir", "D"]),
-        (["--config-file", "F", "seed=1"], ["--config-file", "F", "seed=1"]),
+        (["RUN", "--prompt", "a, b"], ["generate.run='RUN'", "generate.prompt='a, b'"], {}),
+        (["--file=x y", "RUN"], ["generate.file='x y'", "generate.run='RUN'"], {}),
+        (["generate.prompt=a, 'b"], ["generate.prompt='a, \\'b'"], {}),
+        (["--cfg", "job", "RUN"], ["generate.run='RUN'"], {"cfg": "job"}),
+        (["RUN", "--config-dir", "D"], ["generate.run='RUN'"], {"config-dir": "D"}),
+        (["--config-file", "F", "seed=1"], ["seed=1"], {"config-file": "F"}),
     ],
 )
-def test_words_of_generate_become_keys(words, made):
-    assert prompted(words) == made
+def test_words_of_generate_become_keys(words, made, options):
+    found = typed("generate", *words)
+    assert (list(found.overrides), found.options) == (made, options)
 
 
 @given(st.text(alphabet="\\'\"${}a, =\n#[]()~", min_size=1) | st.text(min_size=1))

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from segmenters.code import parsed
+from tests.train.studies import typed
 from train.cli import main
-from train.launch.typed import without_options
 
 
 @pytest.fixture
@@ -121,7 +121,9 @@ def test_faults_are_named_by_their_keys(corpus, capsys, tmp_path, word, told):
 
 def test_options_are_keys():
     words = ["--dry-run", "--limit=4", "a=b", "--limit", "5", "--cfg", "job"]
-    assert without_options(words) == ["dry_run=true", "limit=4", "a=b", "limit=5", "--cfg", "job"]
+    made = typed("prepare", *words)
+    assert made.overrides == ("dry_run=true", "limit=4", "a=b", "limit=5")
+    assert made.options == {"cfg": "job"}
 
 
 def test_splits_without_a_document_are_named_with_a_cure_that_works(tmp_path, capsys):

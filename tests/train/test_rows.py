@@ -11,7 +11,7 @@ from tests.train.studies import composed, crashing, curve, losses, pretrain, sam
 from train.cli import main
 from train.evals.rows import FILE, Journal
 from train.fit.runs import MODEL
-from train.launch.composition import run_command
+from train.launch.run import run_command
 
 CURRICULUM = "rows.curriculum=[{length: 16, steps: 2}, {length: 32, steps: 2}]"
 

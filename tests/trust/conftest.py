@@ -14,7 +14,7 @@ from bipe.sealing import sealed
 from tests.bipe.conftest import small_decoder
 from tests.train.studies import composed, pretrain
 from train.cli import main
-from train.launch.composition import run_command
+from train.launch.run import run_command
 
 
 class Trap:

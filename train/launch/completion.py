@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from train.errors import ConfigError, nearest
-from train.launch.help_pages import PAGES, groups, keys, options
+from train.launch.commands import COMMANDS, HELP
+from train.launch.help_pages import groups, keys, options
 
 _BASH = """_bipe() {
     local line="${COMP_LINE:0:COMP_POINT}"
@@ -37,31 +38,40 @@ _HELP = """bipe completion SHELL: print a script for Tab completion of commands,
 SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 
 
-def completion(words: Sequence[str], *, commands: Sequence[str]) -> str:
+def completion(words: Sequence[str]) -> str:
     """Return the script of a shell, or with --line LINE what its last word may become."""
     shell = words[0] if words else ""
-    if shell in ("-h", "--help"):
+    if shell in HELP:
         return _HELP
     if shell not in SCRIPTS:
         raise ConfigError(f"completion: there is no shell {shell!r}; {nearest(shell, SCRIPTS)}")
     if len(words) == 3 and words[1] == "--line":
-        return "\n".join(_candidates(words[2], commands))
+        return "\n".join(_candidates(words[2]))
     if len(words) > 1:
         raise ConfigError(f"completion {shell}: takes no further arguments, was: {words[1]}")
     return SCRIPTS[shell]
 
 
-def _candidates(line: str, commands: Sequence[str]) -> list[str]:
-    *before, word = line.split(" ")
-    before = [each for each in before if each]
-    if len(before) < 2:
-        return [name for name in commands if name.startswith(word)]
-    if before[1] not in PAGES:
-        return []
-    if before[-1] in ("-h", "--help"):
+def _candidates(line: str) -> list[str]:
+    _, *before, word = [*filter(None, line.split(" ")[:-1]), line.split(" ")[-1]]
+    names = dict.fromkeys(name.split()[0] for name in COMMANDS)
+    if before:
+        names = dict.fromkeys(
+            name.partition(" ")[2] for name in COMMANDS if name.startswith(f"{before[0]} ")
+        )
+    offered = [name for name in names if name.startswith(word)] if len(before) < 2 else []
+    command = next(
+        (COMMANDS[name] for name in (" ".join(before[:2]), *before[:1]) if name in COMMANDS), None
+    )
+    if command is None or command.own_words:
+        return offered
+    if before[-1] in HELP:
         return [topic for topic in ("all", *groups(), *keys()) if topic.startswith(word)]
+    if word.startswith("-"):
+        return [name for name in (*command.options, "--help") if name.startswith(word)]
     group = word.partition("=")[0]
     if "=" in word:
         named = options(group) if group in groups() else ()
         return [full for each in named if (full := f"{group}={each}").startswith(word)]
-    return [full for each in sorted({*groups(), *keys()}) if (full := f"{each}=").startswith(word)]
+    found = (f"{each}=" for each in sorted({*groups(), *keys()}))
+    return [*offered, *(each for each in found if each.startswith(word))]

@@ -10,158 +10,65 @@ import re
 import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
 from train.errors import ConfigError, nearest
+from train.launch.commands import COMMANDS, HELP, Command
 
 WIDTH = 110  # columns, where the terminal has them
 _KEY = re.compile(r"( *)(\w+):(?: +(.*?))?(?: +# (.*))?")
 _DEFAULT = re.compile(r"^  - (?:override /)?(\w+): (\w+)", re.MULTILINE)
 _BASE = re.compile(r"^  - (\w+)$", re.MULTILINE)
 _INTERNAL = ("defaults", "hydra")
-_FILES, _PREPARE, _TRAIN = "Output folders", "Preparing data", "Training"
-# Groups that train a model, whichever command does it.
-_TRAINING = ("model", "encoding", "rows", "optimizer", "schedule", "positions")
-_RUNNING = ("trainer", "logger", "callbacks", "launch", "experiment")
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    """The part of a help page that is not in conf/; sections are named by how their comments start.
+def usage() -> str:
+    """Return what `bipe --help` prints."""
+    width = max(map(len, COMMANDS))
+    listed = "\n".join(f"  bipe {name:<{width}}  {one.does}" for name, one in COMMANDS.items())
+    return f"""bipe: position encodings that know how text is segmented
 
-    leave_out: keys of these sections that the page has no room for; `--help all` has them.
-    """
+{listed}
 
-    does: str
-    examples: tuple[str, ...]
-    sections: tuple[str, ...]
-    groups: tuple[str, ...] = ()
-    leave_out: tuple[str, ...] = ()
+Words of most commands:
+  bipe COMMAND --help            examples, options, keys; --help KEY, GROUP, GROUP=OPTION or all
+  bipe COMMAND key=value ...     set any key of conf/ (encoding=bipe_rope steps=500)
+  bipe COMMAND -m key=a,b        run it once for each value
+  bipe COMMAND --cfg job         print the composed configuration and exit
+  bipe COMMAND --config-file FILE [key=value ...]    start from the config.yaml of a run
 
+First steps:
+  bipe segment FILE --stats      segments of a file
+  bipe explain encoding=bipe_rope
+  bipe prepare corpus=text corpus.sources.text.documents.path=FOLDER out=runs/mine
+  bipe pretrain out=runs/mine encoding=bipe_rope steps=2000
+  bipe evaluate out=runs/mine    then bipe report out=runs/mine
 
-_EXTENDING: dict[str, Any] = {
-    "sections": (_FILES, "bipe extend", _TRAIN),
-    "groups": ("stretch", "rows", "optimizer", "schedule", *_RUNNING),
-    "leave_out": ("positions", "compile", "clip"),
-}
-PAGES = {
-    "prepare": Page(
-        "Segment and tokenize documents, and write tokens and marks as shards.",
-        (
-            "bipe prepare corpus=text corpus.sources.text.documents.path=FOLDER out=runs/mine",
-            "bipe prepare corpus=jsonl corpus.sources.text.documents.path=FILE --dry-run",
-            "bipe prepare segmenter@corpus.sources.text.segmenter=auto --limit 100",
-        ),
-        (_FILES, _PREPARE),
-        ("corpus", "segmenter", "tokenizer", "engine", "experiment"),
-    ),
-    "pretrain": Page(
-        "Train a model on prepared data. Repeat the command to resume an interrupted run.",
-        (
-            "bipe pretrain out=runs/mine encoding=bipe_rope steps=2000",
-            "bipe pretrain -m out=runs/mine encoding=rope,alibi seed=0,1     # one run each",
-            "bipe pretrain --plan experiment=pile_151m_bipe_rope             # memory, days, disk",
-        ),
-        (_FILES, _TRAIN),
-        (*_TRAINING, *_RUNNING),
-    ),
-    "extend": Page(
-        "Extend the context of a trained model: stretch its encoding, train on longer rows.",
-        (
-            "bipe extend checkpoint=runs/mine/bipe_rope out=runs/mine stretch=yarn row_length=4096",
-            "bipe extend checkpoint=RUN out=OUT stretch=rerope steps=0       # without training",
-            "bipe extend checkpoint=RUN out=OUT row_length=2048              # longer rows alone",
-        ),
-        **_EXTENDING,
-    ),
-    "retrofit": Page(
-        "Add segments to a trained RoPE model, and train it further.",
-        (
-            "bipe retrofit checkpoint=runs/mine/rope out=runs/mine stretch=gated",
-            "bipe retrofit -m checkpoint=RUN out=OUT stretch=gated,swap,drope  # with a control",
-            "bipe retrofit checkpoint=RUN out=OUT stretch=split steps=0       # without training",
-        ),
-        **_EXTENDING,
-    ),
-    "scrolls": Page(
-        "Fine-tune a model on a long-document task, decode, and score the outputs.",
-        (
-            "bipe scrolls task=qmsum path=qmsum.zip checkpoint=RUN out=runs/scrolls",
-            "bipe scrolls task=qmsum path=qmsum.zip checkpoint=RUN steps=0   # without training",
-            "bipe scrolls validate=predictions.json task=qmsum path=qmsum.zip",
-        ),
-        (_FILES, "bipe scrolls"),
-        ("task", "stretch", "rows", "optimizer", "schedule", *_RUNNING),
-    ),
-    "evaluate": Page(
-        "Measure perplexity at several lengths, and retrieval. Earlier results are kept.",
-        (
-            "bipe evaluate out=runs/mine",
-            "bipe evaluate out=runs/mine evaluate.lengths=[1,4] evaluate.probes=[passkey,copy]",
-            "bipe evaluate statistics out=runs/mine                          # without a model",
-        ),
-        (_FILES, "Evaluation"),
-        ("sweep", "trainer", "launch", "experiment"),
-    ),
-    "statistics": Page(
-        "Measure how segments relate to document length; needs no model.",
-        ("bipe evaluate statistics out=runs/mine",),
-        (_FILES, "bipe evaluate statistics"),
-    ),
-    "generate": Page(
-        "Continue a prompt with a trained model. The default prompt is standard input.",
-        (
-            "bipe generate runs/mine/bipe_rope --prompt 'It was'",
-            "bipe generate runs/mine/bipe_rope --file prompt.txt generate.temperature=0",
-            "echo 'It was' | bipe generate runs/mine/bipe_rope",
-        ),
-        ("bipe generate", _FILES),
-        leave_out=("name", "if_exists"),
-    ),
-    "report": Page(
-        "Write an HTML report with curves and tables, and the numbers as CSV and JSON.",
-        (
-            "bipe report out=runs/mine",
-            "bipe report report.runs=[runs/a,runs/b] report.out=runs/both",
-        ),
-        (_FILES, "report"),
-        leave_out=("data", "name", "if_exists"),
-    ),
-    "tokenizer": Page(
-        "Train a tokenizer on a corpus, for use elsewhere.",
-        ("bipe tokenizer train corpus=text corpus.sources.text.documents.path=FOLDER",),
-        (_FILES, _PREPARE),
-        ("corpus", "tokenizer"),
-        ("name", "dry_run"),
-    ),
-}
+Set HYDRA_FULL_ERROR=1 to show full tracebacks."""
 
 
-def help_page(command: str, words: Sequence[str]) -> str:
+def help_page(command: Command, words: Sequence[str]) -> str:
     """Return the help of a command; words: those beside --help, of which one may be a topic.
 
     A topic is a key, a group, GROUP=OPTION, or all. ConfigError for any other.
     """
-    page = PAGES[command]
-    words = words[1:] if command == "tokenizer" and words[:1] == ["train"] else words
     group, _, option = words[-1].partition("=") if words else ("", "", "")
-    if words[-2:-1] in (["-h"], ["--help"]) and group in groups() and option in options(group):
+    if {*words[-2:-1]} & {*HELP} and group in groups() and option in options(group):
         return "\n".join(options(group)[option])
-    known, helps = {"all", *groups(), *keys()}, [word in ("-h", "--help") for word in words]
+    known, helps = {"all", *groups(), *keys()}, [word in HELP for word in words]
     topics = [
         word
         for at, word in enumerate(words)
         if not word.startswith("-") and "=" not in word and (word in known or any(helps[:at]))
     ]  # a word before --help may also be a run, for example
     if not topics:
-        return _page(command, page)
+        return _page(command)
     topic = topics[0]
     if topic == "all":
         return "\n".join(["Groups (GROUP=OPTION):", *map(_listed, groups()), "", *_config()])
     if topic in groups():
-        return _group(command, topic)
+        return _group(command.name, topic)
     lines = [line for line in _lines() if re.match(rf"{re.escape(topic)}[.:]", line)]
     group = topic.partition(".")[0]
     if not lines and group in groups():  # a key of an option
@@ -174,19 +81,20 @@ def help_page(command: str, words: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def _page(command: str, page: Page) -> str:
-    title = "evaluate statistics" if command == "statistics" else command
-    lines = [f"bipe {title}: {page.does}", "", *(f"  {line}" for line in page.examples), ""]
-    lines.append("Keys (KEY=VALUE) and their defaults:")
+def _page(command: Command) -> str:
+    lines = [f"bipe {command.name}: {command.does}", "", *(f"  {one}" for one in command.examples)]
+    names = (f"{name} {one.value}".rstrip() for name, one in command.options.items())
+    lines += ["", *_wrapped(f"Options: {', '.join(names)}")]
+    if command.sections:
+        lines.append("Keys (KEY=VALUE) and their defaults:")
     for heading, block in _sections():
-        if heading.startswith(page.sections):
-            shown_keys = (key for key in shown(block) if key.split(":")[0] not in page.leave_out)
-            lines += [f"  {_cut(key, 2)}" for key in shown_keys]
-    if page.groups:
-        listed = ", ".join(f"{name} ({len(options(name))})" for name in page.groups)
-        text = f"Groups (GROUP=OPTION) and their number of options: {listed}"
-        lines += ["", *textwrap.wrap(text, _width(), subsequent_indent="  ")]
-    topic = page.groups[0] if page.groups else "out"
+        if heading.startswith(tuple(command.sections)):
+            left_out = (key for key in shown(block) if key.split(":")[0] not in command.leave_out)
+            lines += [f"  {_cut(key, 2)}" for key in left_out]
+    if command.groups:
+        listed = ", ".join(f"{name} ({len(options(name))})" for name in command.groups)
+        lines += _wrapped(f"Groups (GROUP=OPTION) and their number of options: {listed}")
+    topic = command.groups[0] if command.groups else "out"
     return "\n".join([*lines, f"--help {topic} explains one of them, --help all lists everything."])
 
 
@@ -221,6 +129,20 @@ def _keys_of(name: str, option: str) -> list[str]:
 def keys() -> list[str]:
     """Return all keys of config.yaml by their full names."""
     return [line.partition(":")[0] for line in _lines()]
+
+
+# Groups that are chosen inside others.
+_PLACES = {"tokenizer": "corpus.tokenizer", "segmenter": "corpus.sources.SOURCE.segmenter"}
+
+
+def full_names(name: str) -> list[str]:
+    """Return the keys of conf/ whose last part is a name, such as optimizer.lr for lr."""
+    found = set(keys())
+    for group in set(groups()) - {"command", "experiment"}:  # which set keys of the others
+        place = _PLACES.get(group, group)
+        for lines in options(group).values():
+            found |= {f"{place}.{key.partition(':')[0]}" for key in shown(lines)}
+    return sorted(key for key in found if key.endswith(f".{name}"))
 
 
 def _lines() -> list[str]:
@@ -278,6 +200,10 @@ def options(group: str) -> dict[str, list[str]]:
 
 def _listed(group: str) -> str:
     return f"  {group}: {', '.join(options(group))}"
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, _width(), subsequent_indent="  ", break_on_hyphens=False)
 
 
 def _width() -> int:

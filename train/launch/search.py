@@ -16,15 +16,13 @@ import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from train.errors import ConfigError, UserError, require_package
-from train.launch.composition import TRAINS
+from train.launch.commands import TRAINS
+from train.launch.sweeps import Outcome, Sweep
+from train.launch.trials import Trial
 from train.ranks import world
-
-if TYPE_CHECKING:
-    from train.launch.names import Trial
-    from train.launch.sweeps import Outcome, Sweep
 
 
 def search(made: Sweep) -> tuple[list[Trial], list[Outcome]]:

@@ -17,18 +17,18 @@ import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from train import stop
 from train.commands.before.needs import program
+from train.config import Config
 from train.data.preparing.engines import queued
+from train.data.rows.choices import uneven
 from train.errors import ConfigError, MissingPackage, RunError, require_package
-from train.launch.composition import SHORT_ERRORS
-
-if TYPE_CHECKING:
-    from train.launch.names import Trial
+from train.launch.commands import TRAINS
+from train.launch.trials import Trial, check_trial, default_name
 
 EXIT_LOST = 1
 _TIME = re.compile(r"\d+|(\d+-)?\d+:\d\d(:\d\d)?")
@@ -41,6 +41,9 @@ _JOB = "${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}_${SLURM_ARRAY_TASK_ID:-0}"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Local:
     """This process."""
+
+    def check(self, config: Config) -> None:
+        """Accept every configuration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +81,21 @@ class Slurm:
         ):
             if not pattern.fullmatch(str(getattr(self, name))):
                 raise ConfigError(f"launch.{name} must be {rule}, was: {getattr(self, name)!r}")
+
+    def check(self, config: Config) -> None:
+        """Raise ConfigError for devices or batches that contradict those of the job."""
+        for key, own in (("devices", "devices"), ("num_nodes", "nodes")):
+            asked, given = config.trainer.get(key, 1), getattr(self, own)
+            asked = len(asked) if isinstance(asked, list) else asked
+            if str(asked) not in (str(given), "1", "-1", "auto"):  # the last three give way
+                raise ConfigError(
+                    f"launch=slurm: trainer.{key}={asked} conflicts with launch.{own}={given}; "
+                    f"set launch.{own}={asked} and remove trainer.{key}"
+                )
+        devices, rows = self.nodes * self.devices, config.rows
+        shared = {"devices": devices, "context": config.context_parallel}
+        if fault := uneven(rows.global_batch, rows.micro_batch, **shared):
+            raise ConfigError(f"launch=slurm: {fault}")
 
     def script(self, command: str, trials: Sequence[Trial], *, name: str) -> str:
         """Return the script of a job, or of an array with one task per trial."""
@@ -126,7 +144,7 @@ class Slurm:
             srun_args=list(self.srun),
             stderr_to_stdout=True,
             wckey=None,
-            setup=[f"unset HYDRA_FULL_ERROR {SHORT_ERRORS}", *self.setup, *_choose(trials)],
+            setup=[*self.setup, *_choose(trials)],
             teardown=self._end(),
         )
         if len(trials) > 1:
@@ -149,6 +167,22 @@ class Slurm:
             "fi",
             'exit "$status"',
         ]
+
+
+def submit_one(command: str, config: Mapping[str, Any], *, words: Sequence[str]) -> int:
+    """Check a single resolved configuration and submit it; return the exit status."""
+    trial = Trial(words=tuple(words), changes={}, config=config)
+    if command in TRAINS:
+        checked = Config.from_config(config)
+        trial = replace(trial, name=checked.name or default_name(command, checked))
+        check_trial(command, trial)
+    return submit(command, [trial])
+
+
+def submit(command: str, trials: Sequence[Trial]) -> int:
+    """Submit checked trials, or print their script; return the exit status."""
+    config = Config.from_config(trials[0].config)
+    return launch(config.build("launch"), command, trials, dry_run=config.dry_run)
 
 
 def launch(slurm: Slurm, command: str, trials: Sequence[Trial], *, dry_run: bool) -> int:

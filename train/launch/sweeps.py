@@ -20,23 +20,22 @@ from typing import TYPE_CHECKING, Any
 
 from train import stop
 from train.errors import ConfigError, RunError, is_mendable
+from train.launch.commands import TRAINS
 from train.launch.composition import (
-    TRAINS,
-    asks_for_job,
+    allowing,
     explained,
-    log_to_stderr,
-    of_command_line,
+    opened_conf,
     register_resolvers,
     resolved,
-    run_composed,
 )
-from train.ranks import rank, several, world
+from train.launch.run import log_to_stderr, run_command
+from train.launch.trials import Trial, check_trial, trial_names
+from train.launch.words import Typed
+from train.ranks import several, world
 
 if TYPE_CHECKING:
     from hydra.types import HydraContext
     from omegaconf import DictConfig
-
-    from train.launch.names import Trial
 
 EXIT_BUG, EXIT_FAULT = 1, 2
 # hydra/sweeper=optuna (search.py). n_trials: in all, those of earlier starts included. n_jobs: at
@@ -63,6 +62,10 @@ class Sweep:
     master: DictConfig
 
     @property
+    def searches(self) -> bool:
+        return self.master.hydra.sweeper.get("n_trials") is not None
+
+    @property
     def here(self) -> bool:
         return bool(self.master.hydra.launcher["_target_"] == _HERE)
 
@@ -77,14 +80,13 @@ class Sweep:
         endings: of the names, where later trials may differ in keys that these share.
         """
         from train.config import Config
-        from train.launch.names import Trial, trial_names
 
         found = []
         for words, changes in parts:
             with _named(" ".join(f"{k}={v}" for k, v in changes.items())):
                 config = self.context.config_loader.load_sweep_config(self.master, list(words))
                 plain = resolved(
-                    self.command, of_command_line(self.command, _without_hydra(config), words)
+                    self.command, allowing(self.command, _without_hydra(config), words)
                 )
                 Config.from_config(plain)
                 found.append(Trial(words=words, changes=changes, config=plain))
@@ -142,7 +144,10 @@ class Task:
             with stop.stopping():
                 if self.command in TRAINS and world() is None and several(config.trainer):
                     return self._apart(config)
-                return Outcome(loss=_loss(run_composed(self.command, config, self.words)))
+                allowed = allowing(self.command, config, self.words)
+                return Outcome(
+                    loss=_loss(run_command(self.command, resolved(self.command, allowed)))
+                )
         except Exception as error:
             if world() is not None:  # the others may be waiting for this process
                 raise
@@ -173,56 +178,16 @@ class Task:
         return Outcome(fault=fault, status=status if status > 0 else EXIT_BUG)
 
 
-def sweep(command: str, words: list[str]) -> int:
-    """Run a command on each combination of the words; return the exit status."""
-    with composed_sweep(command, words) as made:
-        if made.master.hydra.sweeper.get("n_trials") is not None:
-            from train.launch.search import search
-
-            return report_faults(*search(made))
-        trials = made.trials(list(combinations(made)))
-        if asks_for_job(command, trials[0].config):
-            if not made.here:
-                raise ConfigError("launch=slurm submits all trials itself; remove hydra/launcher")
-            return _submit(command, trials)
-        outcomes = made.run(trials)
-    return report_faults(trials, outcomes)
-
-
-def submit_one(command: str, config: DictConfig, *, words: Sequence[str]) -> int:
-    """Check a single configuration and submit it; return the exit status."""
-    from train.config import Config
-    from train.launch.names import Trial, default_name
-
-    plain = resolved(command, config)
-    checked = Config.from_config(plain)
-    trial = Trial(words=tuple(words), changes={}, config=plain)
-    if command in TRAINS:
-        trial = replace(trial, name=checked.name or default_name(command, checked))
-        check_trial(command, trial)
-    return _submit(command, [trial])
-
-
-def _submit(command: str, trials: Sequence[Trial]) -> int:
-    from train.config import Config
-    from train.launch.slurm import launch
-
-    config = Config.from_config(trials[0].config)
-    return launch(config.build("launch"), command, trials, dry_run=config.dry_run)
-
-
 @contextmanager
-def composed_sweep(command: str, words: list[str]) -> Iterator[Sweep]:
+def composed_sweep(typed: Typed) -> Iterator[Sweep]:
     """Compose what the trials share."""
-    from hydra import initialize_config_module
     from hydra._internal.callbacks import Callbacks
     from hydra.core.config_store import ConfigStore
     from hydra.core.global_hydra import GlobalHydra
     from hydra.types import HydraContext, RunMode
 
-    GlobalHydra.instance().clear()
     ConfigStore.instance().store(group="hydra/sweeper", name="optuna", node=dict(SEARCH))
-    with initialize_config_module("conf", version_base="1.3"):
+    with opened_conf(typed) as words:
         hydra = GlobalHydra.instance().hydra
         assert hydra is not None
         master = hydra.compose_config(
@@ -232,7 +197,7 @@ def composed_sweep(command: str, words: list[str]) -> Iterator[Sweep]:
             with_log_configuration=False,
         )
         context = HydraContext(config_loader=hydra.config_loader, callbacks=Callbacks())
-        made = Sweep(command=command, context=context, master=master)
+        made = Sweep(command=typed.command.name, context=context, master=master)
         if world() is not None and not made.here:
             raise ConfigError(
                 "hydra/launcher must be basic when torchrun or srun started the processes: they "
@@ -258,37 +223,6 @@ def combinations(made: Sweep) -> Iterator[tuple[tuple[str, ...], dict[str, str]]
         pairs = (word.partition("=") for word in combination)
         changes = {key.lstrip("+"): value for key, _, value in pairs if key in swept}
         yield tuple(combination), changes
-
-
-def check_trial(command: str, trial: Trial) -> None:
-    """Raise what the trial would be refused for, as far as it is known before it runs."""
-    from train.commands import pretrain
-    from train.config import Config
-    from train.data.rows.choices import uneven
-    from train.fit.runs import RESUMES, refuse_claimed
-    from train.launch.slurm import Slurm
-
-    config = Config.from_config(trial.config)
-    pretrain.check_trial(config)
-    launched = config.build("launch")
-    if isinstance(launched, Slurm):
-        for key, own in (("devices", "devices"), ("num_nodes", "nodes")):
-            asked, given = config.trainer.get(key, 1), getattr(launched, own)
-            asked = len(asked) if isinstance(asked, list) else asked
-            if str(asked) not in (str(given), "1", "-1", "auto"):  # the last three give way
-                raise ConfigError(
-                    f"launch=slurm: trainer.{key}={asked} conflicts with launch.{own}={given}; "
-                    f"set launch.{own}={asked} and remove trainer.{key}"
-                )
-        devices, rows = launched.nodes * launched.devices, config.rows
-        shared = {"devices": devices, "context": config.context_parallel}
-        if fault := uneven(rows.global_batch, rows.micro_batch, **shared):
-            raise ConfigError(f"launch=slurm: {fault}")
-    # The other commands complete the configuration before they compare it.
-    comparable = command == "pretrain" or config.if_exists not in RESUMES
-    if rank() == 0 and comparable:  # the other processes may come when the first run is there
-        folder = Path(config.out) / str(trial.name)
-        refuse_claimed(folder, if_exists=config.if_exists, config=trial.config)
 
 
 def report_faults(trials: Sequence[Trial], outcomes: Sequence[Outcome]) -> int:

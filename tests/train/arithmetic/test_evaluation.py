@@ -32,7 +32,7 @@ from train.evals.arithmetic import (
 )
 from train.evals.intervals import wilson
 from train.evals.rows import FILE, Journal
-from train.launch.composition import run_command
+from train.launch.run import run_command
 from train.tasks.arithmetic.problems import EQUALS, Problems
 from train.tasks.arithmetic.symbols import Symbols
 

@@ -6,11 +6,11 @@ import sys
 import pytest
 import torch
 
-from train.launch.composition import flushed_denormals
+from train.launch.run import flushed_denormals
 
 COUNT = """
 import torch
-from train.launch.composition import flushed_denormals
+from train.launch.run import flushed_denormals
 
 def denormals():
     torch.set_num_threads(4)

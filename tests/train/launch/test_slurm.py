@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import processes
 from tests.train.studies import curve, losses, pretrain, same_weights
 from tests.train.watching.wandb_files import wandb_id, wandb_steps
 from train.disk.files import read_numbers
@@ -205,8 +206,8 @@ def ddp(data, tmp_path_factory):
     out = tmp_path_factory.mktemp("ddp")
     pair = ("trainer=ddp", "trainer.devices=2", "trainer.accelerator=cpu")
     words = (*PAIRED, f"data={data}", f"out={out}", *pair, "trainer.precision=32-true")
-    subprocess.run(
-        [sys.executable, "-m", "train.cli", *words], check=True, capture_output=True,
+    processes.run(
+        [sys.executable, "-m", "train.cli", *words], check=True, capture_output=True, ranks=[1],
         env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     return out / "bipe_rope"

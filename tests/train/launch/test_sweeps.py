@@ -5,7 +5,6 @@ The names of runs hold what changes, in one order, the seed last.
 
 import itertools
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,13 +12,13 @@ import optuna
 import pytest
 from optuna.storages.journal import JournalFileBackend
 
+from tests import processes
 from tests.train.studies import composed, curve
 from train.errors import ConfigError
-from train.launch.names import Trial, trial_names
+from train.launch.trials import Trial, trial_names
 
 ROOT = Path(__file__).parents[3]
 LAUNCHERS = {
-    "basic": (),
     "basic, two ranks": (
         *("trainer=ddp", "trainer.devices=2", "trainer.accelerator=cpu", "rows.micro_batch=2"),
         "trainer.precision=32-true",
@@ -76,23 +75,25 @@ def test_a_sweep_goes_on_where_it_was(bipe, folders, tmp_path):
     assert curve(tmp_path / "bipe_rope_seed0") == before
 
 
-def start(*words, data, out, **environ):
+def start(*words, data, out, ranks=(), **environ):
     """Run a sweep as a user starts it; its exit status and what it said."""
     environ = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)} | environ
     study = ("experiment=smoke", f"data={data}", f"out={out}")
     command = [sys.executable, "-m", "train.cli", "pretrain", "-m", *study, *words]
-    done = subprocess.run(
-        command, capture_output=True, text=True, env=environ, cwd=out, timeout=500
+    done = processes.run(
+        command, capture_output=True, text=True, env=environ, cwd=out, timeout=500, ranks=ranks
     )
     return done.returncode, done.stderr
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("launcher", LAUNCHERS)
+@pytest.mark.parametrize("launcher", ["basic, two ranks", "joblib"])
 def test_a_trial_that_fails_is_named_and_the_others_are_trained(launcher, data, tmp_path):
     """Its loss diverges, which is not known before it runs."""
     swept = ("optimizer.lr=1e30,1e-3", "steps=3", "patience=1", "clip=null")
-    status, err = start(*LAUNCHERS[launcher], *swept, data=data, out=tmp_path)
+    ranks = [2, 1] if launcher.endswith("ranks") else ()
+    words = (*LAUNCHERS[launcher], *swept)
+    status, err = start(*words, data=data, out=tmp_path, ranks=ranks)
     assert status == 2, err
     assert "bipe: optimizer.lr=1e+30: " in err
     assert "loss or gradient was not finite for 1 steps" in err
@@ -103,11 +104,10 @@ def test_a_trial_that_fails_is_named_and_the_others_are_trained(launcher, data, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("launcher", ["joblib", "submitit_local"])
-def test_a_trial_whose_process_is_killed_fails_the_sweep(launcher, data, tmp_path):
+def test_a_trial_whose_process_is_killed_fails_the_sweep(data, tmp_path):
     """As the out-of-memory killer does it. A test optimizer kills every process but the first."""
     killed = ("optimizer._target_=tests.train.launch.killed.AdamW", "allowed_targets=[tests.]")
-    words = (*LAUNCHERS[launcher], *killed, "seed=0,1", "steps=1")
+    words = (*LAUNCHERS["submitit_local"], *killed, "seed=0,1", "steps=1")
     status, err = start(*words, data=data, out=tmp_path, TYPED_BY=str(os.getpid()))
     assert status == 1, err
     assert "bipe: seed=1: " in err

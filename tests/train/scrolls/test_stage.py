@@ -4,16 +4,14 @@ import json
 import shutil
 
 import pytest
-from hydra import compose, initialize_config_module
-from hydra.core.global_hydra import GlobalHydra
 
-from tests.train.studies import pretrain, same_weights
+from tests.train.studies import pretrain, same_weights, typed
 from tests.train.test_entry import content
 from train.cli import main
 from train.evals.rows import FILE, Journal
 from train.evals.scoring.benchmark import Spread, find_scores, over_seeds, table
-from train.launch.composition import register_resolvers, resolved, run_command
-from train.launch.typed import opened
+from train.launch.composition import composed, resolved
+from train.launch.run import run_command
 from train.tasks.scrolls.decoding import Prediction, PredictionJournal
 
 TASK = (
@@ -43,13 +41,8 @@ SMALL = (
 
 def fine_tune(*words):
     """Run the stage in this process; returns the run's folder."""
-    GlobalHydra.instance().clear()
-    register_resolvers()
     given = {word.partition("=")[0]: word for word in (*TASK, *SMALL, *words)}
-    with initialize_config_module("conf", version_base="1.3"):
-        config = compose("config", overrides=["command=scrolls", *map(opened, given.values())])
-        config = resolved("scrolls", config)
-    return run_command("scrolls", config)
+    return run_command("scrolls", resolved("scrolls", composed(typed("scrolls", *given.values()))))
 
 
 @pytest.fixture(scope="module")

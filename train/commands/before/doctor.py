@@ -10,14 +10,13 @@ Prints one line per check (ok, warn, fail) and how to fix it. Exit status 1 if a
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,7 +28,7 @@ from rich.markup import escape
 from segmenters.show.measures import counted
 from train.commands.before.needs import Finding, Status, compiler, grammars, needs
 from train.config import Config
-from train.errors import RunError, install_command
+from train.errors import ConfigError, RunError, install_command
 from train.fit.machine import environment, fast_precision, product_rates, rate
 from train.fit.watching.loggers import has_wandb_key
 from train.ranks import rank, world
@@ -53,29 +52,23 @@ _EXTRAS = {
 }
 
 
-def options(words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-    """Return the options of the command, and the words of the study."""
-    parser = argparse.ArgumentParser(
-        prog="bipe doctor", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument(
-        "--ranks", type=int, metavar="N", help="measure the links between N processes"
-    )
-    parser.add_argument("--json", action="store_true", help="print the checks as JSON")
-    return parser.parse_known_args(list(words))
+def doctor(config: Config | None, *, study: str, options: Mapping[str, str]) -> int:
+    """Check the machine, and what a study needs; print it and return the exit status.
 
-
-def examine(given: argparse.Namespace, *, config: Config | None = None, command: str = "") -> int:
-    """Check the machine, and what a study needs; print it and return the exit status."""
+    options: ranks, the number of processes whose links to measure; json.
+    """
+    ranks = options.get("ranks", "0")
+    if not ranks.isdecimal():
+        raise ConfigError(f"--ranks must be a number of processes, was: {ranks}")
     started = world()
     found = [] if rank() else list(_machine(config))
     if config is not None and not rank():
-        found += needs(config, command=command)
-    if started is not None or given.ranks:
-        found += _links(given.ranks)
+        found += needs(config, command=study)
+    if started is not None or int(ranks):
+        found += _links(int(ranks))
     if rank():
         return 0
-    _print(found, as_json=given.json)
+    _print(found, as_json="json" in options)
     return EXIT_FAULTS if any(each.status == "fail" for each in found) else 0
 
 
@@ -182,7 +175,7 @@ def _wandb() -> Finding:
     return Finding(name="wandb", status="ok", text=text, cure="wandb login")
 
 
-def _links(ranks: int | None) -> Iterator[Finding]:
+def _links(ranks: int) -> Iterator[Finding]:
     from train.commands.before.links import measure_here, measure_started
 
     started = world()

@@ -10,7 +10,7 @@ modules, numbers from the objects that a training of this configuration would bu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,24 +28,28 @@ from train.commands.explain.curves import curves
 from train.commands.explain.parts import Part, about_far, parts_of, together
 from train.config import Config, encoding_name
 from train.disk.files import write_whole
-from train.errors import as_config_error
+from train.errors import ConfigError, as_config_error
 
+_LENGTHS = "128,512,2048,8192"
 _VOCABULARY = 256  # where the model does not say: nothing here depends on it
 
 
-def explain(
-    config: Config,
-    *,
-    lengths: Sequence[int],
-    svg: Path | None = None,
-    pdf: Path | None = None,
-    page: Path | None = None,
-    file: Path | None = None,
-) -> None:
+def explain(config: Config, *, study: str, options: Mapping[str, str]) -> None:
     """Print what there is to know of the configured encoding; draw it into files if asked.
 
-    file: a text for the page to begin with.
+    options: lengths of rows, in tokens ("512,2048"); files to write: svg, pdf, page; file: a text
+    for the page to begin with.
     """
+    lengths = _lengths(options.get("lengths", _LENGTHS))
+    svg, pdf, page = (
+        _writable(name, options.get(name), suffix=f".{'html' if name == 'page' else name}")
+        for name in ("svg", "pdf", "page")
+    )
+    file = Path(options["file"]) if "file" in options else None
+    if file is not None and page is None:
+        raise ConfigError(f"--file {file}: needs --page FILE")
+    if file is not None and not file.is_file():
+        raise ConfigError(f"--file {file}: there is no such file")
     decoder = _decoder(config)
     name = encoding_name(decoder.encoding)
     with torch.no_grad():
@@ -74,6 +78,25 @@ def explain(
         far = [" ".join(text.far(*each)) for each in about_far(scheme)]
         write_whole(page, explorer(name, parts, far, decoder.head_width, file))
         print(f"page: {page}")
+
+
+def _lengths(text: str) -> tuple[int, ...]:
+    parts = text.split(",")
+    if not all(part.isdecimal() and int(part) for part in parts):
+        raise ConfigError(f"--lengths must be numbers from 1 up, was: {text}")
+    return tuple(sorted(set(map(int, parts))))
+
+
+def _writable(name: str, given: str | None, *, suffix: str) -> Path | None:
+    """Return the file of an option; ConfigError if its name or folder will not do."""
+    if given is None:
+        return None
+    path = Path(given)
+    if path.suffix != suffix:
+        raise ConfigError(f"--{name} must name a file that ends in {suffix}, was: {path}")
+    if not path.absolute().parent.is_dir():
+        raise ConfigError(f"--{name} {path}: there is no folder {path.parent}")
+    return path
 
 
 def _described(scheme: Any, parts: Sequence[Part]) -> Iterator[str]:

@@ -1,4 +1,6 @@
-"""Names of the runs of a sweep: the name of a single run, and behind it what the sweep changes.
+"""The trials of a sweep, their checks and their names.
+
+A name is that of a single run, and behind it what the sweep changes.
 
     bipe pretrain -m encoding=rope,alibi seed=0,1 optimizer.lr=1e-3,1e-2    rope_lr0.001_seed0 ...
 
@@ -16,12 +18,15 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from train.config import Config
 from train.errors import ConfigError
+from train.fit.runs import RESUMES, refuse_claimed
 from train.fit.trained_run import stem
-from train.launch.composition import MODULES
+from train.launch.commands import COMMANDS
+from train.ranks import rank
 
 _LONGEST, _LONGEST_WORD = 180, 60  # characters; file systems allow 255 bytes
 _SEED = "seed"
@@ -38,6 +43,20 @@ class Trial:
 
     def __str__(self) -> str:
         return " ".join(f"{key}={value}" for key, value in self.changes.items()) or "the only trial"
+
+
+def check_trial(command: str, trial: Trial) -> None:
+    """Raise what the trial would be refused for, as far as it is known before it runs."""
+    from train.commands import pretrain
+
+    config = Config.from_config(trial.config)
+    pretrain.check_trial(config)
+    config.build("launch").check(config)
+    # The other commands complete the configuration before they compare it.
+    comparable = command == "pretrain" or config.if_exists not in RESUMES
+    if rank() == 0 and comparable:  # the other processes may come when the first run is there
+        folder = Path(config.out) / str(trial.name)
+        refuse_claimed(folder, if_exists=config.if_exists, config=trial.config)
 
 
 def trial_names(command: str, trials: Sequence[Trial], *, endings: Sequence[str] = ()) -> list[str]:
@@ -66,7 +85,7 @@ def trial_names(command: str, trials: Sequence[Trial], *, endings: Sequence[str]
 
 
 def default_name(command: str, config: Config, *, changed: str = "", seeded: bool = False) -> str:
-    module = import_module(f"train.commands.{MODULES.get(command, command)}")
+    module = import_module(f"train.commands.{COMMANDS[command].call.partition(':')[0]}")
     name: str = module.default_name(config, changed=changed, seeded=seeded)
     return name
 
