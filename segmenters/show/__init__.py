@@ -1,6 +1,7 @@
 """Show a cut text in the colours of a terminal, as a page of HTML, or as numbers; no files."""
 
 from segmenters.show.drawing import page, shown
-from segmenters.show.measures import CutText, Distribution, counted, plural, statistics, visible
+from segmenters.show.measures import CutText, Distribution, statistics
+from segmenters.wording import counted, plural, visible
 
 __all__ = ["CutText", "Distribution", "counted", "page", "plural", "shown", "statistics", "visible"]

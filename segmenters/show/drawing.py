@@ -15,13 +15,12 @@ from collections.abc import Collection, Iterator, Sequence
 
 from segmenters.show.measures import (
     CutText,
-    counted,
     rows_of_lengths,
     rows_of_separators,
     statistics,
     summary,
-    visible,
 )
+from segmenters.wording import counted, visible
 
 # Foreground and ground, for [outer % 2][inner % 2]: cyan, yellow; green, magenta.
 _STYLES = {

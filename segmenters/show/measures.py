@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from segmenters.base import Cuts, Segmenter
 from segmenters.places import UNSPACED
+from segmenters.wording import counted, plural, visible
 
 Integers = npt.NDArray[np.int64]
 
@@ -33,38 +34,6 @@ _LINE_END = re.compile(r"\r\n?|\n")
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 _BLANK_LINES = re.compile(r"(?:\r\n?|\n)(?:[^\S\r\n]*(?:\r\n?|\n))+")
 _BLANK_LINE = re.compile(r"\n[ \t]*\r?\n|\r[ \t]*\r")
-# Control characters would steer the reader's terminal, marks of direction reorder what is shown,
-# and surrogates and non-characters are not allowed in UTF-8 or XML.
-_HOSTILE = (*range(0x80, 0xA0), 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
-_VISIBLE = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"} | {0x7F: 0x2421}
-_VISIBLE |= dict.fromkeys((*_HOSTILE, *range(0xD800, 0xE000), 0xFFFE, 0xFFFF), 0xFFFD)
-
-
-def visible(text: str) -> str:
-    """Return the text as valid UTF-8 and XML, with signs for what would steer a screen."""
-    return text.replace("\r\n", "\n").translate(_VISIBLE)
-
-
-def plural(name: str) -> str:
-    """Return the plural of the name of a level or a unit."""
-    if name[-1:] == "y" and name[-2:-1] not in "aeou":
-        return f"{name[:-1]}ies"
-    return f"{name}es" if name.endswith("s") else f"{name}s"
-
-
-def counted(number: int, name: str) -> str:
-    """Return a number with the name of what it counts: "1 segment", "2,000 classes"."""
-    return f"{number:,} {name if number == 1 else plural(name)}"
-
-
-def size(count: int | None) -> str:
-    """Return bytes in decimal units: 1.61 GB."""
-    if count is None:
-        return "-"
-    for unit, scale, digits in (("TB", 1e12, 2), ("GB", 1e9, 2), ("MB", 1e6, 2), ("kB", 1e3, 1)):
-        if count >= scale:
-            return f"{count / scale:,.{digits}f} {unit}"
-    return counted(count, "byte")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -304,7 +273,7 @@ def _separator(segment: str) -> str:
     shown = segment.rstrip()
     space = segment[len(shown) :]
     if shown and not shown[-1].isalnum():
-        return shown[-1].translate(_VISIBLE)
+        return visible(shown[-1])
     lines = len(_LINE_END.findall(space)) if len(space) > 1 else space.count("\n")
     if lines:
         return BLANK_LINE if lines > 1 or not shown else LINE_END

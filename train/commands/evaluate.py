@@ -17,7 +17,6 @@ from bipe import Decoder
 from bipe.build import build
 from bipe.checkpoint import load_model
 from train.config import Config
-from train.config.sections import Count, SplitName
 from train.data.rows.sets import DataSets, read_by
 from train.data.rows.source_segmenter import source_segmenter
 from train.data.store.shards import Coarser, LevelWish
@@ -46,7 +45,7 @@ def evaluate(config: Config) -> list[Path]:
     trained = [read_run(folder) for folder in folders]
     # Runs that read the same levels of the data have their held-out text in common.
     texts = {str(read_by(run.notes)): read_by(run.notes) for run in trained}
-    measured = {name: _measured(config, **read) for name, read in texts.items()}
+    measured = {name: measured_on(config, **read) for name, read in texts.items()}
     jobs = [
         job for run in trained for job in _jobs(config, run, *measured[str(read_by(run.notes))])
     ]
@@ -57,32 +56,7 @@ def evaluate(config: Config) -> list[Path]:
     return files
 
 
-def while_training(
-    *,
-    config: Config,
-    every: Count,
-    split: SplitName = "validation",
-    lengths: list[int] | None = None,
-    probes: list[str] | None = None,
-) -> Any:
-    """Return a callback that measures every few steps; see conf/callbacks/evaluation.yaml."""
-    from train.evals.live import LiveEvaluation  # imports Lightning, which takes seconds
-
-    asked = lengths or config.evaluate.lengths
-    options = replace(config.evaluate, split=split, lengths=asked, probes=probes or [], sweep=None)
-    config = replace(config, evaluate=options)
-    _, held_out, measurements = _measured(config, level=config.rows.level, coarser=config.coarser)
-    return LiveEvaluation(
-        every=every,
-        measurements=measurements,
-        held_out=held_out,
-        row_length=config.row_length,
-        lengths=tuple(factor * config.row_length for factor in sorted(set(asked))),
-        allowed=config.allowed,
-    )
-
-
-def _measured(
+def measured_on(
     config: Config, *, level: LevelWish | None, coarser: Coarser
 ) -> tuple[int, HeldOut, dict[str, Measurement]]:
     """Return the size of the vocabulary, the held-out text and what is measured on it."""

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from segmenters.show.measures import counted
+from segmenters.wording import counted
 from train.commands.after.words import place_and_options
 from train.data.store.export import FORMATS, SEQUENCES, export
 from train.errors import ConfigError, DataError

@@ -28,7 +28,7 @@ from bipe.encodings.base import reads_segments
 from bipe.generation import Sampling, Written, generate
 from segmenters import Segmenter, TokenMarker
 from segmenters.show import visible
-from segmenters.show.measures import counted
+from segmenters.wording import counted
 from train.config import Config, Generate, Scrolls
 from train.data.rows.sets import DataSets, read_by
 from train.data.rows.source_segmenter import CURE, at_levels, built, own_segmenter, source_segmenter

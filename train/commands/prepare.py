@@ -11,7 +11,7 @@ from train.config import Config
 from train.data.preparing.merge import left_out_of
 from train.data.preparing.prepare import Prepared, prepare
 from train.data.preparing.source import Corpus
-from train.data.reading.documents import SPLITS
+from train.data.reading import SPLITS
 from train.data.reading.repositories import Repositories
 from train.errors import ConfigError
 

@@ -37,7 +37,7 @@ from lightning.fabric.utilities.rank_zero import rank_zero_only
 from bipe.build import TARGET
 from bipe.checkpoint import WEIGHTS, load_model
 from bipe.generation import Beams
-from segmenters.show.measures import counted
+from segmenters.wording import counted
 from train import stop
 from train.commands.extend import folder_of, start_of, strategy_name, stretched, write_base
 from train.commands.generate import segmenter_of

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from segmenters.show.measures import counted, visible
+from segmenters.wording import counted, visible
 from train.config import Config
 from train.data.preparing.statistics import SEGMENT_EDGES
 from train.data.rows.sets import DataSets

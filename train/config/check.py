@@ -46,7 +46,7 @@ LOGGER = Of((f"{_LOGGERS}.RunLogger", "lightning.pytorch.loggers.Logger"))
 LoggerCall = Annotated[Call, LOGGER]
 CALLBACK = Of(
     ("lightning.pytorch.callbacks.Callback",),
-    names=("train.commands.evaluate.while_training",),
+    names=("train.commands.during.evaluation.while_training",),
     partial=True,
 )
 CallbackCall = Annotated[Call, CALLBACK]

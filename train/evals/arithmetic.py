@@ -22,8 +22,8 @@ from bipe import Decoder, Positions
 from bipe.generation import generate
 from segmenters.align import mark
 from segmenters.base import Segmenter
-from segmenters.show.measures import counted
 from segmenters.streaming.online import TokenMarker
+from segmenters.wording import counted
 from train.data.reading.split import Split
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.errors import DataError

@@ -30,7 +30,7 @@ from rich.text import Text
 from bipe import Decoder, DecoderConfig
 from bipe.build import ALLOWED
 from bipe.checkpoint import load_model
-from segmenters.show.measures import counted
+from segmenters.wording import counted
 from train import stop
 from train.disk.files import write_whole
 from train.evals.rows import FILE, LEFT_OUT, Journal, Row, key_of, left_out

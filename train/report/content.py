@@ -11,7 +11,7 @@ from typing import NamedTuple
 from rich.table import Table as RichTable
 from rich.text import Text as RichText
 
-from segmenters.show.measures import visible
+from segmenters.wording import visible
 from train.report.figures import Drawing
 from train.report.formats import DAGGER, DASH
 from train.report.palette import Style

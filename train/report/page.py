@@ -22,7 +22,7 @@ import jinja2
 import pandas as pd
 from markupsafe import Markup
 
-from segmenters.show.measures import visible
+from segmenters.wording import visible
 from train.disk.files import write_whole
 from train.errors import ReportError
 from train.report.content import Section

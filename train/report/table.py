@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from segmenters.show.measures import visible
+from segmenters.wording import visible
 from train.evals.intervals import half_width
 from train.evals.rows import PLACE, Row
 from train.fit.trained_run import TrainedRun, group_by_arm, stem

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segmenters.show.measures import visible
+from segmenters.wording import visible
 from train.disk import files
 from train.evals.rows import Row
 from train.report.content import Section, Words, terminal_tables

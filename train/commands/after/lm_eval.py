@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from segmenters.show.measures import counted
+from segmenters.wording import counted
 from train.config import allowed_prefixes
 from train.data.store.folder import SEGMENTER
 from train.errors import ConfigError, install_command, is_mendable

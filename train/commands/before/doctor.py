@@ -25,7 +25,7 @@ import torch
 from rich.console import Console
 from rich.markup import escape
 
-from segmenters.show.measures import counted
+from segmenters.wording import counted
 from train.commands.before.needs import Finding, Status, compiler, grammars, needs
 from train.config import Config
 from train.errors import ConfigError, RunError, install_command

@@ -21,7 +21,7 @@ from bipe.decoder import Decoder, DecoderConfig
 from bipe.encodings.base import as_scheme, levels_of
 from bipe.extension import extend_config
 from bipe.positions import Positions
-from segmenters.show.measures import counted
+from segmenters.wording import counted
 from train.commands.explain import text
 from train.commands.explain.costs import costs, paths
 from train.commands.explain.curves import curves

@@ -19,7 +19,7 @@ from bipe.build import build
 from bipe.decoder import Decoder, DecoderConfig
 from bipe.encodings.base import Encoding, Layers, as_scheme, far_of, levels_of
 from bipe.positions import Positions
-from segmenters.show.measures import counted, size
+from segmenters.wording import counted, size
 from train.errors import as_config_error
 from train.fit.flops import counter
 from train.fit.plan.memory import Step, activations, count_weights

@@ -21,7 +21,7 @@ from bipe.encodings.rope import RoPE
 from bipe.rotation import PartRotation, PlaneRotation
 from segmenters import Auto
 from segmenters.documents.router import decide
-from segmenters.show.measures import visible
+from segmenters.wording import visible
 from train.commands.explain.parts import ALL_IDS, Part, asked_of
 from train.commands.explain.text import SAMPLES
 from train.data.reading.named import read

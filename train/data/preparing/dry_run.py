@@ -15,7 +15,7 @@ import numpy as np
 from segmenters.align import mark
 from segmenters.base import shares_of, tallied
 from segmenters.fields import KNOWN_FIELDS, NESTING_FIELDS
-from segmenters.show.measures import counted
+from segmenters.wording import counted
 from train.data.preparing.engines import Engine
 from train.data.preparing.source import Corpus, Source
 from train.data.preparing.statistics import Shares

@@ -24,7 +24,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from segmenters.show.measures import counted
+from segmenters.wording import counted
 from train import stop
 from train.data.preparing.work import Work
 from train.data.tokenizing.tokenizers import THREADS, one_thread

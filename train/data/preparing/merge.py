@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from bipe.build import TARGET
-from segmenters.show.measures import counted
+from segmenters.wording import counted
 from train.data.preparing.progress import Meter
 from train.data.preparing.statistics import DOCUMENT_EDGES, SEGMENT_EDGES, Lengths, Sample, Shares
 from train.data.preparing.work import Work
-from train.data.reading.documents import NOTHING, SPLITS
+from train.data.reading import SPLITS
+from train.data.reading.documents import NOTHING
 from train.data.store import folder as top
 from train.data.store.shards import open_dataset
 from train.disk.files import write_whole

@@ -13,11 +13,12 @@ from datatrove.data import Document as Passed
 from segmenters.align import Anchors, mark
 from segmenters.base import Cuts, SegmenterError, shares_of, tallied
 from segmenters.fields import KNOWN_FIELDS, NESTING_FIELDS
-from segmenters.show.measures import counted
+from segmenters.wording import counted
 from train.data.preparing.duplicates import duplicates_of, hash_of, store_hashes
 from train.data.preparing.statistics import Lengths, Sample, Shares
 from train.data.preparing.work import Work
-from train.data.reading.documents import SPLITS, Bad, Document, grouped
+from train.data.reading import SPLITS
+from train.data.reading.documents import Bad, Document, grouped
 from train.data.store.writer import ShardWriter
 from train.errors import DataError
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import tokenizers
 
-from segmenters.show.measures import counted
+from segmenters.wording import counted
 from train import stop
 from train.data.preparing.duplicates import list_duplicates
 from train.data.preparing.engines import Engine, Local

@@ -11,7 +11,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from segmenters.show.measures import counted
+from segmenters.wording import counted
 from train import stop
 from train.data.preparing.work import Work
 

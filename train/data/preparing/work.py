@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from segmenters.show.measures import counted
+from segmenters.wording import counted
 from train.data.preparing.source import Source
 from train.data.reading.documents import Part
 from train.data.store.writer import ShardWriter

@@ -267,6 +267,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Sequence):
         return [_plain(inner) for inner in value]
     return value
-
-
-SPLITS = ("train", "validation", "test")

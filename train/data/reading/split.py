@@ -15,7 +15,8 @@ from itertools import islice
 from typing import Any, Literal
 
 from segmenters.fields import KNOWN_FIELDS, NESTING_FIELDS
-from train.data.reading.documents import SPLITS, Document, Reader
+from train.data.reading import SPLITS
+from train.data.reading.documents import Document, Reader
 from train.errors import DataError
 
 SOME, MANY = 9, 500  # documents

@@ -25,7 +25,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any
 
-from segmenters.show.measures import counted
+from segmenters.wording import counted
 from train.data.reading.documents import Bad
 from train.disk.manifest import redacted
 from train.errors import DataError, near

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import lightning
 import torch
 
-from segmenters.show.measures import counted
+from segmenters.wording import counted
 from train.data.rows.choices import Mixture, Packing
 from train.data.rows.curriculum import Curriculum, Stages
 from train.data.rows.loader import Batch, RowLoader, ValidationLoader

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from train.data.reading.documents import SPLITS
+from train.data.reading import SPLITS
 from train.disk.files import checksum, is_name, remove, sync, write_whole, writing
 from train.disk.lock import locked
 from train.disk.manifest import load, store

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from segmenters.show.measures import counted
+from segmenters.wording import counted
 from train.data.store import folder as top
 from train.data.store.shards import MANIFEST, Fault, Shard, file_faults, read_manifest
 from train.disk.files import sha256

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmenters.align import MAX_LEVELS
-from segmenters.show.measures import counted
+from segmenters.wording import counted
 from train.data.store.shards import FORMAT, MANIFEST, VERSION, DataSet, shard_file, suffixes
 from train.disk.files import Output, remove, sync, writing
 from train.disk.manifest import store

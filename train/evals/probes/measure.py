@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from bipe import Decoder
-from segmenters.show.measures import counted
+from segmenters.wording import counted
 from train.errors import DataError
 from train.evals.loop import Cell, Measurement, Subject
 from train.evals.probes.answers import (

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from segmenters.show.measures import counted
+from segmenters.wording import counted
 from train.errors import DataError
 from train.evals.rows import Row
 from train.evals.scoring.metrics import exact_match, f1, rouge, rouge_means

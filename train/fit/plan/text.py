@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from segmenters.show.measures import counted, size
+from segmenters.wording import counted, size
 from train.fit.plan.plan import UTILISATION, Plan
 
 _HOUR, _MINUTE = 1 / 24, 1 / 1440  # in days

@@ -17,7 +17,7 @@ from lightning.fabric.utilities.rank_zero import rank_zero_only
 
 from bipe import Decoder
 from bipe.encodings.base import reads_segments
-from segmenters.show.measures import counted
+from segmenters.wording import counted
 from train.config import encoding_name
 from train.data.rows.datamodule import LMDataModule, table
 from train.data.store.folder import SEGMENTER, override_of

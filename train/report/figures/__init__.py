@@ -21,7 +21,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.transforms import Affine2D, Transform
 
-from segmenters.show.measures import visible
+from segmenters.wording import visible
 from train.report.palette import COLOURS, Style, colour
 
 _STYLE: Any = [

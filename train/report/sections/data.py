@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from segmenters.show.measures import counted
+from segmenters.wording import counted
 from train.report.content import Block, Cell, Figure, Heading, Line, Passage, Section, Table, Words
 from train.report.figures import Drawing
 from train.report.figures.cells import Histogram, histograms

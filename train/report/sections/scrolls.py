@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from segmenters.show.measures import counted
+from segmenters.wording import counted
 from train.evals.intervals import interval
 from train.evals.scoring.benchmark import benchmark_means
 from train.report.content import Block, Cell, Heading, Line, Section, Table, Words, best_of, span

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from segmenters.show.measures import counted
+from segmenters.wording import counted
 from train.disk.manifest import redacted
 from train.report.content import (
     Block,

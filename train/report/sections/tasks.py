@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from segmenters.show.measures import counted
+from segmenters.wording import counted
 from train.report.content import (
     Block,
     Cell,

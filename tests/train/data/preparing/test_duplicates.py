@@ -13,8 +13,8 @@ from train.data.preparing import duplicates
 from train.data.preparing.duplicates import ROW, hash_of
 from train.data.preparing.engines import Local
 from train.data.preparing.source import Length, Source
+from train.data.reading import SPLITS
 from train.data.reading import documents as parts
-from train.data.reading.documents import SPLITS
 from train.data.reading.files import JSONL
 from train.data.reading.split import Split
 from train.data.store.shards import open_dataset

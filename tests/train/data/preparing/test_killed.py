@@ -18,8 +18,8 @@ from tests.train.data.preparing.disturbed import (
     run,
     write_corpus,
 )
+from train.data.reading import SPLITS
 from train.data.reading import documents as parts
-from train.data.reading.documents import SPLITS
 from train.data.store.shards import open_dataset
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")

@@ -13,8 +13,8 @@ from tests.train.data.corpora import content
 from tests.train.data.preparing.disturbed import PART_BYTES, run, sources, write_corpus
 from train.data.preparing.engines import Local
 from train.data.preparing.source import Source
+from train.data.reading import SPLITS
 from train.data.reading import documents as parts
-from train.data.reading.documents import SPLITS
 from train.data.store.shards import open_dataset
 from train.errors import DataError
 

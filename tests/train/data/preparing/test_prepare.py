@@ -12,7 +12,7 @@ from segmenters.base import SegmenterError
 from tests.train.data.corpora import content, prepared
 from train.data.preparing.prepare import prepare
 from train.data.preparing.source import Corpus, Source
-from train.data.reading.documents import SPLITS
+from train.data.reading import SPLITS
 from train.data.reading.files import JSONL, TextFiles
 from train.data.reading.split import Split
 from train.data.store.folder import read_top

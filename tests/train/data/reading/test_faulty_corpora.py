@@ -6,7 +6,7 @@ import pytest
 
 from tests.train.data import corpora
 from train.data.preparing.engines import Local
-from train.data.reading.documents import SPLITS
+from train.data.reading import SPLITS
 from train.data.reading.files import JSONL, TextFiles
 from train.data.reading.split import Split
 from train.data.store.shards import open_dataset

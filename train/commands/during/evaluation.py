@@ -15,7 +15,10 @@ import torch
 from torch import Tensor
 
 from bipe import Decoder
-from bipe.extension.lora import merged
+from bipe.lora import merged
+from train.commands.evaluate import measured_on
+from train.config import Config
+from train.config.sections import Count, SplitName
 from train.evals.loop import Measurement, Subject
 from train.evals.rows import FILE, Journal, Row, key_of
 from train.evals.texts import HeldOut
@@ -23,6 +26,29 @@ from train.fit import runs
 from train.fit.parallel.sharded import Sharded, full_state
 from train.fit.trained_run import TrainedRun
 from train.fit.watching.tracking import Tracking
+
+
+def while_training(
+    *,
+    config: Config,
+    every: Count,
+    split: SplitName = "validation",
+    lengths: list[int] | None = None,
+    probes: list[str] | None = None,
+) -> Any:
+    """Return a callback that measures every few steps; see conf/callbacks/evaluation.yaml."""
+    asked = lengths or config.evaluate.lengths
+    options = replace(config.evaluate, split=split, lengths=asked, probes=probes or [], sweep=None)
+    config = replace(config, evaluate=options)
+    _, held_out, measurements = measured_on(config, level=config.rows.level, coarser=config.coarser)
+    return LiveEvaluation(
+        every=every,
+        measurements=measurements,
+        held_out=held_out,
+        row_length=config.row_length,
+        lengths=tuple(factor * config.row_length for factor in sorted(set(asked))),
+        allowed=config.allowed,
+    )
 
 
 class LiveEvaluation(lightning.Callback):
