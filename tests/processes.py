@@ -210,6 +210,7 @@ def _serve():
             if (pid := os.fork()) == 0:
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                signal.signal(signal.SIGINT, signal.default_int_handler)  # nohup and & ignore it
                 for each in (asking.detach(), ended, noted, streams.pop(), *children.values()):
                     os.close(each)
                 _finish(functools.partial(_become, json.loads(message) | {"mask": mask}, streams))

@@ -103,7 +103,7 @@ FLOORS = {
     """,
     "bipe": """
         arguments build sealing positions bias rotation loss cache random_positions
-        encodings attention attention.passes decoder lora checkpoint generation extension layouts hf
+        encodings attention attention.passes decoder checkpoint generation extension layouts hf
         __main__
     """,
     "train": """
@@ -124,7 +124,7 @@ REASONS = {
 }
 MOST_FLAT = 12
 # The own files that a command loads, lazily or not: packages, and what these import, included.
-LOADED = {"train.commands.evaluate": 114, "train.commands.pretrain": 94}
+LOADED = {"train.commands.evaluate": 114, "train.commands.pretrain": 99}
 COMMANDS = ["prepare", "pretrain", "extend", "retrofit", "scrolls", "evaluate", "generate"]
 COMMANDS += [
     "report",

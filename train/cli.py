@@ -16,7 +16,7 @@ from train.launch.commands import COMMANDS as _COMMANDS
 from train.launch.commands import HELP, find
 from train.ranks import rank
 
-COMMANDS = list(dict.fromkeys(command.word for command in _COMMANDS.values()))
+COMMANDS = {each.word: _COMMANDS.get(each.word, each).does for each in _COMMANDS.values()}
 EXIT_FAULT = 2
 
 

@@ -69,7 +69,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoRA:
-    """Low ranks that are trained in place of all weights (bipe/lora.py)."""
+    """Low ranks that are trained in place of all weights (bipe/extension/lora.py)."""
 
     rank: Count = 16
     alpha: Annotated[float, Rule("above 0", lambda value: 0 < value < float("inf"))] = 32.0

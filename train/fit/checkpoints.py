@@ -22,7 +22,7 @@ from lightning.pytorch.loops.fit_loop import _FitLoop
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 from torch import Tensor
 
-from bipe.lora import merged
+from bipe.extension.lora import merged
 from train.disk.files import Output, sha256, write_whole
 from train.errors import RunError
 from train.fit.parallel import shards

@@ -37,11 +37,8 @@ def fast_precision(width: int = 768, *, alone: bool = True) -> str:
     A CPU may have it and take twice the time of float32, so products as in a model of this width
     are timed there. alone: False for one of several processes, which must all choose the same.
     """
-    if torch.cuda.is_available():
-        native = torch.cuda.is_bf16_supported(including_emulation=False)
-        return "bf16-mixed" if native else "32-true"
-    native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-    if not native or not alone:
+    native = native_bfloat16()
+    if torch.cuda.is_available() or not native or not alone:
         return "bf16-mixed" if native else "32-true"
     full, half = product_rates(width)
     chosen = "bf16-mixed" if half > _GAIN * full else "32-true"
@@ -50,6 +47,13 @@ def fast_precision(width: int = 768, *, alone: bool = True) -> str:
         chosen, rate(full), rate(half),
     )  # fmt: skip
     return chosen
+
+
+def native_bfloat16() -> bool:
+    """Return whether the GPU, or else the CPU, computes in bfloat16 without emulation."""
+    if torch.cuda.is_available():
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
 
 
 def rate(flops: float) -> str:

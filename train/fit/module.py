@@ -28,7 +28,7 @@ from bipe.build import ALLOWED
 from bipe.encodings import Learned
 from bipe.encodings.base import Fed
 from bipe.encodings.retrofit import anneal
-from bipe.lora import add_lora
+from bipe.extension.lora import add_lora
 from bipe.loss import IGNORE, summed_cross_entropy, summed_divergence
 from bipe.random_positions import Draw, row_keys
 from train.data.rows.loader import Batch

@@ -21,7 +21,7 @@ from torch import Tensor
 from bipe import Decoder, DecoderConfig, Positions
 from bipe.attention.context import refuse_shared
 from bipe.encodings import Flat, Learned
-from bipe.lora import merged
+from bipe.extension.lora import merged
 from train import stop
 from train.config import IfExists
 from train.data.rows.choices import uneven

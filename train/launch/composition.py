@@ -32,15 +32,29 @@ _ROW_LENGTH = 512  # of a plan whose checkpoint is not there yet to tell
 
 def composed(typed: Typed) -> DictConfig:
     """Return the configuration of one run, unresolved; allowed_targets are those of the words."""
+    from hydra import compose
+    from hydra.core.hydra_config import HydraConfig
+
+    HydraConfig.instance().cfg = None
     if typed.has("config-file"):
         config = _from_file(typed)
     else:
-        from hydra import compose
-
         with opened_conf(typed) as words:
-            config = compose("config", overrides=words)
+            whole = compose("config", overrides=words, return_hydra_config=True)
+        HydraConfig.instance().set_config(whole)  # for ${hydra:...}
+        config = without_hydra(whole)
         _reach_own(config, typed)
     return allowing(typed.study.name, config, typed.overrides)
+
+
+def without_hydra(whole: DictConfig) -> DictConfig:
+    """Return a configuration without the section of Hydra itself."""
+    from omegaconf import open_dict, read_write
+
+    config = whole.copy()
+    with read_write(config), open_dict(config):
+        del config["hydra"]
+    return config
 
 
 @contextmanager

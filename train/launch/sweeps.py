@@ -27,6 +27,7 @@ from train.launch.composition import (
     opened_conf,
     register_resolvers,
     resolved,
+    without_hydra,
 )
 from train.launch.run import log_to_stderr, run_command
 from train.launch.trials import Trial, check_trial, trial_names
@@ -85,9 +86,7 @@ class Sweep:
         for words, changes in parts:
             with _named(" ".join(f"{k}={v}" for k, v in changes.items())):
                 config = self.context.config_loader.load_sweep_config(self.master, list(words))
-                plain = resolved(
-                    self.command, allowing(self.command, _without_hydra(config), words)
-                )
+                plain = resolved(self.command, allowing(self.command, without_hydra(config), words))
                 Config.from_config(plain)
                 found.append(Trial(words=words, changes=changes, config=plain))
         if self.command not in TRAINS:
@@ -262,14 +261,6 @@ def _outcome(done: Any) -> Outcome:
     if world() is not None and isinstance(found, Exception):
         raise found
     return Outcome(fault=f"{type(found).__name__}: {found}", status=EXIT_BUG)
-
-
-def _without_hydra(config: DictConfig) -> DictConfig:
-    from omegaconf import open_dict, read_write
-
-    with read_write(config), open_dict(config):
-        del config["hydra"]
-    return config
 
 
 @contextmanager

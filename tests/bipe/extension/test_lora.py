@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from bipe import Decoder, DecoderConfig, Positions
-from bipe.lora import LAYERS, add_lora, merged
+from bipe.extension.lora import LAYERS, add_lora, merged
 
 ENCODING = {"_target_": "bipe.encodings.RoPE", "head_width": 8}
 

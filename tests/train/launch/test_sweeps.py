@@ -5,7 +5,9 @@ The names of runs hold what changes, in one order, the seed last.
 
 import itertools
 import os
+import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import optuna
@@ -80,9 +82,8 @@ def start(*words, data, out, ranks=(), **environ):
     environ = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)} | environ
     study = ("experiment=smoke", f"data={data}", f"out={out}")
     command = [sys.executable, "-m", "train.cli", "pretrain", "-m", *study, *words]
-    done = processes.run(
-        command, capture_output=True, text=True, env=environ, cwd=out, timeout=500, ranks=ranks
-    )
+    run = partial(processes.run, ranks=ranks) if ranks else subprocess.run
+    done = run(command, capture_output=True, text=True, env=environ, cwd=out, timeout=500)
     return done.returncode, done.stderr
 
 

@@ -29,7 +29,14 @@ from segmenters.wording import counted
 from train.commands.before.needs import Finding, Status, compiler, grammars, needs
 from train.config import Config
 from train.errors import ConfigError, RunError, install_command
-from train.fit.machine import environment, fast_precision, product_rates, rate
+from train.fit.flops import product_rate
+from train.fit.machine import (
+    environment,
+    fast_precision,
+    native_bfloat16,
+    product_rates,
+    rate,
+)
 from train.fit.watching.loggers import has_wandb_key
 from train.ranks import rank, world
 
@@ -127,6 +134,9 @@ def _threads() -> Finding:
 def _precision() -> Finding:
     """Return the speed of products in both precisions, and which one trainings take."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
+    if not native_bfloat16():  # to measure what is emulated takes seconds
+        text = f"{rate(product_rate(torch.float32, device=device))} in float32, no native bfloat16"
+        return Finding(name="precision", status="ok", text=f"{text}; training uses 32-true")
     full, half = product_rates(device=device, anew=True)
     chosen = fast_precision()
     text = f"{rate(full)} in float32, {rate(half)} in bfloat16; training uses {chosen}"

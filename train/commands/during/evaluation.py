@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from bipe import Decoder
-from bipe.lora import merged
+from bipe.extension.lora import merged
 from train.commands.evaluate import measured_on
 from train.config import Config
 from train.config.sections import Count, SplitName
