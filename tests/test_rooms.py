@@ -119,6 +119,7 @@ REASONS = {
     "segmenters/prose/thai.py": "the only file that imports PyThaiNLP",
     "segmenters/random_numbers.py": "one generator for two rooms",
     "train/commands/after/words.py": "the words of two commands, without Hydra",
+    "segmenters/wording.py": "the words of messages, for rooms that show no segments",
     "train/commands/export.py": "one file a command",
     "train/tasks/arithmetic/symbols.py": "a tokenizer, named by the configuration",
 }
