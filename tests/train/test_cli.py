@@ -329,7 +329,17 @@ def test_a_yaml_that_cannot_be_read_is_one_line_with_its_place(refused, tmp_path
     file.parent.mkdir()
     file.write_text(text)
     told = refused("pretrain", "--config-dir", ".", "encoding=mine")
-    assert re.fullmatch(rf"{re.escape(str(file))}:\d+: not valid YAML: [^\n]+", told)
+    assert re.fullmatch(rf"{re.escape(str(file))}: line \d+: not valid YAML: [^\n]+", told)
+    told = refused("pretrain", "--config-file", str(file), study=False)
+    assert re.fullmatch(rf"--config-file {re.escape(str(file))}: line \d+: not [^\n]+", told)
+
+
+def test_a_yaml_that_is_not_utf8_is_named(refused, tmp_path):
+    file = tmp_path / "here" / "encoding" / "mine.yaml"
+    file.parent.mkdir()
+    file.write_bytes(b"a: caf\xe9\n")
+    told = refused("pretrain", "--config-dir", ".", "encoding=mine")
+    assert told == f"{file}: not UTF-8: invalid continuation byte (byte 6)"
 
 
 @pytest.mark.parametrize(

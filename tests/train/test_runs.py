@@ -99,7 +99,11 @@ def test_what_is_not_ours_stays(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "told"),
-    [("seed: [", "is not YAML"), ("- 1\n", "contains no configuration"), ("", "no configuration")],
+    [
+        ("seed: [", "line 1: not valid YAML"),
+        ("- 1\n", "contains no configuration"),
+        ("", "no configuration"),
+    ],
 )
 def test_a_spoiled_configuration_is_named(tmp_path, text, told):
     (tmp_path / runs.CONFIG).write_text(text)

@@ -188,6 +188,14 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     return [held for held in found if isinstance(held, dict)]
 
 
+def yaml_fault(error: Exception) -> str:
+    """Return what an error of PyYAML says, as one line: "line 3: not valid YAML: ..."."""
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    said = getattr(error, "problem", None) or getattr(error, "context", None) or str(error)
+    place = f"line {mark.line + 1}: " if mark else ""
+    return f"{place}not valid YAML: {' '.join(said.split())}"
+
+
 def read_yaml(path: Path) -> Any:
     """Return the plain value in a YAML file, which anyone may have written.
 
@@ -208,7 +216,7 @@ def read_yaml(path: Path) -> Any:
             if isinstance(value, dict | list):
                 todo += value.values() if isinstance(value, dict) else value
     except yaml.YAMLError as error:
-        raise ValueError(f"is not YAML: {error}") from None
+        raise ValueError(yaml_fault(error)) from None
     except RecursionError:
         raise ValueError("is nested too deeply") from None
     return found

@@ -67,6 +67,8 @@ def opened_conf(typed: Typed) -> Iterator[list[str]]:
     from hydra.core.global_hydra import GlobalHydra
     from yaml import MarkedYAMLError
 
+    from train.disk.files import yaml_fault
+
     words, folder = typed.for_hydra(), typed.options.get("config-dir")
     if folder is not None:
         if not Path(folder).is_dir():
@@ -79,14 +81,24 @@ def opened_conf(typed: Typed) -> Iterator[list[str]]:
             yield words
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = f"{mark.name}:{mark.line + 1}: " if mark else ""
-        raise ConfigError(f"{place}not valid YAML: {error.problem or error.context}") from error
+        raise ConfigError(f"{mark.name if mark else folder}: {yaml_fault(error)}") from error
+    except UnicodeDecodeError as error:
+        file = next(filter(_is_not_utf8, Path(folder or ".").resolve().rglob("*.yaml")), folder)
+        raise ConfigError(f"{file}: not UTF-8: {error.reason} (byte {error.start})") from error
     except UserError:
         raise
     except ValueError as error:  # from Hydra
         raise ConfigError(str(error)) from error
     finally:
         GlobalHydra.instance().clear()
+
+
+def _is_not_utf8(file: Path) -> bool:
+    try:
+        file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return True
+    return False
 
 
 def _reach_own(config: DictConfig, typed: Typed) -> None:
@@ -108,7 +120,7 @@ def _from_file(typed: Typed) -> DictConfig:
     from omegaconf.errors import OmegaConfBaseException
     from yaml import YAMLError
 
-    from train.disk.files import read_yaml
+    from train.disk.files import read_yaml, yaml_fault
 
     file = Path(typed.options["config-file"])
     register_resolvers()
@@ -129,7 +141,9 @@ def _from_file(typed: Typed) -> DictConfig:
         _refuse_engine(plain.get("engine"), file, typed.overrides)
     try:
         stored = OmegaConf.load(file)
-    except (YAMLError, OmegaConfBaseException) as error:  # a key twice, or a broken interpolation
+    except YAMLError as error:  # a key twice
+        raise ConfigError(f"--config-file {file}: {yaml_fault(error)}") from error
+    except OmegaConfBaseException as error:  # a broken interpolation
         raise ConfigError(f"--config-file {file}: {error}") from error
     # A file may be from anyone: packages that it names are imported only if the user says so.
     stored = OmegaConf.merge(stored, {"allowed_targets": []})

@@ -1,5 +1,6 @@
 """Help says what conf/ holds, in a page, and Tab completes it."""
 
+import shlex
 import shutil
 import subprocess
 
@@ -9,8 +10,9 @@ from omegaconf import OmegaConf
 
 from train.cli import main
 from train.launch import completion
-from train.launch.commands import COMMANDS, COMPOSED
+from train.launch.commands import COMMANDS, COMPOSED, find
 from train.launch.help_pages import groups, help_page, keys, options
+from train.launch.words import read
 
 LINES = 40
 
@@ -38,6 +40,19 @@ def test_help_shows_every_key_of_the_configuration():
     everything = {".".join(key.split(".")[:2]) for key in keys()}
     assert (plain | nested) - {"stretch", "task", "positions"} <= everything
     assert set(config) - plain <= set(groups()) | {key.partition(".")[0] for key in keys()}
+
+
+@pytest.mark.parametrize("command", COMPOSED)
+def test_the_examples_of_a_command_are_words_that_it_reads(command):
+    for example in COMMANDS[command].examples:
+        words = shlex.split(example, comments=True)
+        words = words[words.index("train.cli" if "train.cli" in words else "bipe") + 1 :]
+        if len(words) > 1 and words[1].partition("=")[0] in COMMANDS[command].elsewhere:
+            continue
+        found = read(*find(words))
+        assert found.command.word == COMMANDS[command].word and found.words == tuple(
+            words[len(found.command.name.split()) :]
+        )
 
 
 @pytest.mark.parametrize("command", COMPOSED)
