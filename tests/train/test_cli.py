@@ -352,6 +352,8 @@ def test_a_yaml_that_is_not_utf8_is_named(refused, tmp_path):
             ["-m", "encoding=rope,", "alibi"],
             "a list of values must have no spaces, was: encoding=rope,alibi",
         ),
+        (["--plan=3"], "--plan takes no value, was: --plan=3"),
+        (["-m", "--cfg", "job", "seed=0,1"], "--cfg is for one run: remove -m"),
         (["--pln"], "pretrain: there is no option --pln; did you mean '--plan'?"),
         (["--zzz"], "pretrain: there is no option --zzz; bipe pretrain --help lists the keys"),
         (["lr=1"], "there is no key 'lr'; did you mean optimizer.lr?"),

@@ -25,7 +25,9 @@ def start(typed: Typed) -> int:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     command = typed.command
     log_to_stderr()
-    if typed.has("multirun") and not typed.has("plan"):
+    if typed.has("multirun"):
+        if alone := next(filter(typed.has, ("plan", "cfg", "config-file")), None):
+            raise ConfigError(f"--{alone} is for one run: remove -m")
         return _many(typed)
     if command.examines:
         return _examine(typed)

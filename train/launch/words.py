@@ -66,6 +66,8 @@ def read(command: Command, words: Sequence[str]) -> Typed:
                 value = rest.pop(0) if rest else ""
             if option.value and not value:
                 raise ConfigError(f"{name} needs {option.value}")
+            if given and not option.value:
+                raise ConfigError(f"{name} takes no value, was: {word}")
             if not option.key:
                 options[name[2:]] = value
             elif "=" in option.key:
@@ -78,7 +80,7 @@ def read(command: Command, words: Sequence[str]) -> Typed:
             if word not in STUDIES:
                 raise ConfigError(f"doctor: there is no command {word!r}; {nearest(word, STUDIES)}")
             study = COMMANDS[word]
-            names = _by_name(study) | names
+            names |= {each: got for each, got in _by_name(study).items() if got[1].key}
         elif study.positional:
             overrides.append(f"{study.positional}={verbatim(word)}")
         else:
