@@ -3,17 +3,19 @@
 import json
 import os
 import shutil
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
 import torch
 
+from bipe import __version__
 from bipe.sealing import sealed
 from tests.train.studies import Crash, crashing, curve, pretrain, same_weights
 from train.errors import DataError, RunError
 from train.fit import runs
 from train.fit.checkpoints import checkpoints
-from train.fit.machine import precision_of, product_rates
+from train.fit.machine import environment, precision_of, product_rates
 from train.fit.record import read_sessions
 
 
@@ -182,6 +184,20 @@ def test_the_sessions_of_a_run_are_on_record(smoke, tmp_path, monkeypatch):
     assert two["changed"] == ["log_every was 1, is 2"]
     assert (two["world_size"], two["precision"]) == (1, "32-true")
     assert (run / runs.CONFIG).read_bytes() == first
+
+
+def test_packages_without_metadata_cost_no_trained_model(smoke, monkeypatch):
+    """As in a checkout that is not installed."""
+
+    def gone(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("train.fit.machine.version", gone)
+    run = pretrain(*smoke, "steps=1")
+    described = json.loads((run / runs.MODEL / "config.json").read_text())
+    assert described["notes"]["versions"] == {"bipe": __version__, "torch": None}
+    assert (run / runs.MODEL / "README.md").is_file()
+    assert environment()["spacy"] is None
 
 
 def test_the_session_of_a_killed_process_is_completed_by_the_next(run, smoke):

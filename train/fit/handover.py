@@ -10,7 +10,6 @@ The card says what the notes of the model say, and no more. `bipe convert` write
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from train.disk.files import full_disk
 from train.disk.manifest import redacted
 from train.errors import RunError
 from train.fit import runs
+from train.fit.machine import known_version
 
 log = logging.getLogger("bipe")
 CARD = "README.md"
@@ -113,7 +113,7 @@ def write_model(
 ) -> None:
     """Write the model of a run with its card; RunError names the file, which safetensors do not."""
     path = folder / runs.MODEL
-    notes = {**notes, "versions": {name: version(name) for name in ("bipe", "torch")}}
+    notes = {**notes, "versions": {name: known_version(name) for name in ("bipe", "torch")}}
     beside = dict(files)
     try:
         beside[CARD] = card(model, notes, name=folder.resolve().name)

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -143,6 +143,14 @@ def versions() -> dict[str, Any]:
     return {"bipe": __version__, "torch": torch.__version__, **revision()}
 
 
+def known_version(package: str) -> str | None:
+    """Return the version of a package; None if it has no metadata, which loses no results."""
+    try:
+        return __version__ if package == "bipe" else version(package)
+    except PackageNotFoundError:
+        return None
+
+
 def revision() -> dict[str, Any]:
     """Return the commit of the checkout that runs, and whether its files differ from it."""
     here = Path(__file__)
@@ -167,7 +175,7 @@ def environment() -> dict[str, Any]:
         "bipe": __version__,
         **revision(),
         "python": platform.python_version(),
-        **{name: version(name) for name in ("torch", "lightning", "spacy", "tokenizers")},
+        **{name: known_version(name) for name in ("torch", "lightning", "spacy", "tokenizers")},
         "platform": platform.platform(),
         "cpu": _cpu_name(),
         "cores": os.cpu_count(),

@@ -1,11 +1,11 @@
 """Commands that compute flush denormal numbers, in every thread of torch."""
 
-import subprocess
 import sys
 
 import pytest
 import torch
 
+from tests import processes
 from train.launch.run import flushed_denormals
 
 COUNT = """
@@ -26,7 +26,7 @@ with flushed_denormals() if {flush} else __import__("contextlib").nullcontext():
 @pytest.mark.skipif(not torch.set_flush_denormal(False), reason="this processor cannot flush")
 @pytest.mark.parametrize("flush", [True, False])
 def test_no_thread_makes_denormals(flush):
-    ran = subprocess.run(
+    ran = processes.run(
         [sys.executable, "-c", COUNT.format(flush=flush)],
         capture_output=True,
         text=True,
