@@ -186,12 +186,19 @@ def test_the_sessions_of_a_run_are_on_record(smoke, tmp_path, monkeypatch):
     assert (run / runs.CONFIG).read_bytes() == first
 
 
-def test_packages_without_metadata_cost_no_trained_model(smoke, monkeypatch):
+def test_packages_without_metadata_cost_no_trained_model(smoke, monkeypatch, caplog):
     """As in a checkout that is not installed."""
 
     def gone(name):
         raise PackageNotFoundError(name)
 
+    def broken(*_, **__):
+        raise KeyError("card")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("train.fit.handover.card", broken)
+        assert not (pretrain(*smoke, "steps=1", "name=bare") / runs.MODEL / "README.md").exists()
+    assert "has no card: 'card'" in caplog.text
     monkeypatch.setattr("train.fit.machine.version", gone)
     run = pretrain(*smoke, "steps=1")
     described = json.loads((run / runs.MODEL / "config.json").read_text())

@@ -117,7 +117,7 @@ def write_model(
     beside = dict(files)
     try:
         beside[CARD] = card(model, notes, name=folder.resolve().name)
-    except RunError as fault:  # of a base run from elsewhere: no reason to lose a training
+    except Exception as fault:  # a card is a record: no reason to lose a training
         log.warning("%s has no card: %s", path, fault)
     try:
         with full_disk(path):
