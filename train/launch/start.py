@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import sys
 from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -23,6 +25,8 @@ def start(typed: Typed) -> int:
     # spin, which takes most of the time on a shared machine: with one other busy process the
     # demo ran at below 1,000 tokens/s, against 5,000 to 9,000 with this.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    if isinstance(sys.stdout, io.TextIOWrapper):  # in a pipe too, warnings follow what they are of
+        sys.stdout.reconfigure(line_buffering=True)
     command = typed.command
     log_to_stderr()
     if typed.has("multirun"):

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from train.data.reading import SPLITS
 from train.data.reading.documents import (
     REPLACEMENT,
-    SPLITS,
     Document,
     clean,
     decode,
