@@ -100,7 +100,7 @@ def test_what_is_not_ours_stays(tmp_path):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("seed: [", "line 1: not valid YAML"),
+        ("seed: [", "line 1: not YAML"),
         ("- 1\n", "contains no configuration"),
         ("", "no configuration"),
     ],

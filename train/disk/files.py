@@ -189,11 +189,11 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def yaml_fault(error: Exception) -> str:
-    """Return what an error of PyYAML says, as one line: "line 3: not valid YAML: ..."."""
+    """Return what an error of PyYAML says, as one line: "line 3: not YAML: ..."."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     said = getattr(error, "problem", None) or getattr(error, "context", None) or str(error)
     place = f"line {mark.line + 1}: " if mark else ""
-    return f"{place}not valid YAML: {' '.join(said.split())}"
+    return f"{place}not YAML: {' '.join(said.split())}"
 
 
 def read_yaml(path: Path) -> Any:
