@@ -8,12 +8,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from importlib import import_module
 
 from train import stop
 from train.errors import ConfigError, is_mendable
 from train.launch.commands import COMMANDS as _COMMANDS
-from train.launch.commands import HELP, find
+from train.launch.commands import HELP, find, loaded
 from train.ranks import rank
 
 COMMANDS = {each.word: _COMMANDS.get(each.word, each).does for each in _COMMANDS.values()}
@@ -64,11 +63,6 @@ def _main(words: list[str]) -> int:
 
 def _command(words: list[str]) -> int:
     command, rest = find(words)
-    if command.name == "completion":
-        from train.launch.completion import completion
-
-        print(completion(rest))
-        return 0
     called = next((command.elsewhere[key] for word in rest
                    if (key := word.partition("=")[0]) in command.elsewhere), None)  # fmt: skip
     if command.own_words:
@@ -83,8 +77,7 @@ def _command(words: list[str]) -> int:
         from train.launch import words as typed
 
         return start.start(typed.read(command, rest))
-    module, _, function = called.partition(":")
-    return int(getattr(import_module(f"train.commands.{module}"), function)(rest))
+    return int(loaded(called)(rest))
 
 
 def _fault(message: str, *, status: int = EXIT_FAULT) -> int:

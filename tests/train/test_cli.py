@@ -319,8 +319,139 @@ def test_the_value_of_an_option_needs_no_key(words):
     assert typed("pretrain", "~stretch", *words, "steps=1").overrides == ("~stretch", "steps=1")
     with pytest.raises(ConfigError, match=f"was: {words[1]!r}"):
         typed("pretrain", *words[1:])
-    with pytest.raises(ConfigError, match=r"--con[\w-]+ needs "):
-        typed("pretrain", words[0].replace("--cfg", "--config-dir").replace("-cd", "--config-dir"))
+    with pytest.raises(ConfigError, match=r"--[\w-]+ needs \w+"):
+        typed("pretrain", words[0])
+
+
+@pytest.mark.parametrize("text", ["a: [", "- 1\n", "", "steps: 3\n", "steps: ${nothing}\n"])
+def test_a_file_that_is_no_configuration(refused, tmp_path, text):
+    (tmp_path / "here" / "x.yaml").write_text(text)
+    assert refused("pretrain", "--config-file", "x.yaml", study=False)
+
+
+def test_the_composed_configuration_is_shown(bipe):
+    status, out, _ = bipe("pretrain", "--cfg", "job", "steps=7")
+    assert status == 0
+    shown = yaml.safe_load(out)
+    assert shown["steps"] == 7
+    assert shown["encoding"]["_target_"] == "bipe.encodings.Bilevel"
+
+
+def test_no_choice_of_a_group(bipe):
+    words = ("experiment=yarn_demo", "stretch=null", "limit=null", "--cfg", "job")
+    status, out, _ = bipe("extend", *words, study=False)
+    shown = yaml.safe_load(out)
+    assert (status, shown["stretch"], shown["limit"]) == (0, None, None)
+
+
+def test_a_sweep_makes_one_run_each(bipe, tmp_path):
+    status, _, err = bipe("pretrain", "-m", "encoding=rope,alibi", "steps=1")
+    assert status == 0, err
+    assert {"rope", "alibi"} <= {path.name for path in tmp_path.iterdir()}
+    assert list((tmp_path / "here").iterdir()) == []
+
+
+def test_a_sweep_ends_at_its_first_fault(bipe, tmp_path):
+    status, _, err = bipe("pretrain", "-m", "optimizer.lr=-1,1e-3", "steps=1")
+    assert status == 2
+    assert "optimizer.lr must be above 0" in err
+    assert not (tmp_path / "bipe_rope").exists()
+
+
+@pytest.mark.parametrize("after", [0, 8])
+def test_a_full_disk_is_told(bipe, monkeypatch, tmp_path, after):
+    """Before the first step nothing is left; later, what was whole before."""
+    calls = iter(range(100))
+    sync = os.fsync
+
+    def full(descriptor):
+        if stat.S_ISREG(os.fstat(descriptor).st_mode) and next(calls) >= after:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        sync(descriptor)
+
+    monkeypatch.setattr("train.disk.files.os.fsync", full)
+    status, _, err = bipe("pretrain")
+    assert status == 2
+    assert (
+        "no room is left to write it (No space left on device). Free space, or set data= or out="
+        in err
+    )
+    run = tmp_path / "bipe_rope"
+    assert run.exists() == bool(after)
+    assert [path for path in tmp_path.rglob("*") if path.name.startswith(".")] == []
+    assert all(path.with_suffix(".json").exists() for path in run.rglob("*.ckpt"))
+
+
+def test_a_model_that_finds_no_room_is_told(bipe, monkeypatch, tmp_path):
+    def full(*_):
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("bipe.checkpoint.save_file", full)
+        status, _, err = bipe("pretrain")
+    assert status == 2
+    assert "model cannot be written (I/O error: No space left on device" in err
+    assert sorted(path.name for path in (tmp_path / "bipe_rope").iterdir()) == [
+        "checkpoints",
+        "config.yaml",
+        "metrics.csv",
+        "sessions.jsonl",
+    ]
+    assert bipe("pretrain")[0] == 0
+    assert (tmp_path / "bipe_rope" / "model").is_dir()
+
+
+def test_divergence_is_told_in_one_message(bipe, monkeypatch):
+    step = "train.fit.module.summed_cross_entropy"
+    monkeypatch.setattr(step, lambda hidden, *_, **__: hidden.sum() * float("nan"))
+    status, _, err = bipe("pretrain", "patience=2")
+    assert status == 2
+    assert "bipe: loss or gradient was not finite for 2 steps in a row (patience)" in err
+
+
+@pytest.mark.slow
+def test_the_command_itself_fails_with_a_message_and_a_status(tmp_path):
+    """As a shell sees it."""
+    words = ["pretrain", "experiment=smoke", f"out={tmp_path}", "rows.verifi=true"]
+    done = subprocess.run(
+        [sys.executable, "-m", "train.cli", *words], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr == "bipe: rows.verifi: Rows has no such key; did you mean 'verify'?\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [(["evaluate", "runs/mine"], "out=runs/mine"), (["extend", "steps=1", "runs/mine"],
+      "checkpoint=runs/mine"), (["explain", "rope"], "encoding=rope"),
+     (["pretrain", "-m", "a/x"], "out=a/x"), (["doctor", "pretrain", "a/x"], "out=a/x"),
+     (["prepare", __file__], f"corpus=text corpus.sources.text.documents.path={__file__}"),
+     (["evaluate", "statistic"], "bipe evaluate statistics")],
+)  # fmt: skip
+def test_a_word_without_a_key_is_met_with_the_key(capsys, words, meant):
+    assert main(words) == 2
+    said = capsys.readouterr().err
+    assert f"did you mean {meant}?" in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", [["--cfg", "job"], ["--config-file", "x"], ["-cd", "conf"]])
+def test_the_value_of_an_option_needs_no_key(words):
+    assert typed("pretrain", "~stretch", *words, "steps=1").overrides == ("~stretch", "steps=1")
+    with pytest.raises(ConfigError, match=f"was: {words[1]!r}"):
+        typed("pretrain", *words[1:])
+    with pytest.raises(ConfigError, match=r"--[\w-]+ needs \w+"):
+        typed("pretrain", words[0])
+
+
+@pytest.mark.parametrize("text", ["It's", "a, b", "${x} = \\ y"])
+def test_a_text_is_taken_as_it_is_typed_beside_a_file_too(tmp_path, text):
+    (tmp_path / "config.yaml").write_text("generate: {run: x, prompt: null}\nseed: 0\n")
+    words = ("--config-file", f"{tmp_path}/config.yaml", "RUN", "--prompt", text, "seed=3")
+    made = composed(typed("generate", *words))
+    assert (made.generate.run, made.generate.prompt, made.seed) == ("RUN", text, 3)
 
 
 @pytest.mark.parametrize("text", ["a: [", "steps: 3\n  x: 4\n", "a: 'x\n", "\tb: 1\n"])

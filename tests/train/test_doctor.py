@@ -173,6 +173,12 @@ def test_wrong_words_are_refused(capsys):
     assert "there is no key 'stepz'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("word", ["steps=3", "--config-dir=."])
+def test_words_of_no_study_are_refused(word, capsys):
+    assert main(["doctor", word]) == 2
+    assert "doctor: name the command of the study before" in capsys.readouterr().err
+
+
 def test_links_between_processes_are_measured(monkeypatch):
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["train.cli"])
     found = measure_here(2)

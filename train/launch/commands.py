@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
 
 from train.errors import ConfigError, nearest
 
@@ -41,12 +43,12 @@ _TRAINED = {"--plan": Option(), "--json": Option()} | _DRY | _MANY
 class Command:
     """A command. name: one or two words. does: a sentence without its full stop.
 
-    call: "module:function" below train.commands. It takes the composed configuration; with
-    own_words, the words behind the command, without one; with examines, the configuration and the
-    options. sections, groups: of the help page, sections named by how their comments in
-    conf/config.yaml start. leave_out: keys of these that the page has no room for. positional: key
-    of a word without one. renames: short names of keys. elsewhere: keys that hand the words to
-    another function ("module:function").
+    call: "module:function" below train. It takes the composed configuration; with own_words, the
+    words behind the command, without one; with examines, the configuration and the options.
+    sections, groups: of the help page, sections named by how their comments in conf/config.yaml
+    start. leave_out: keys of these that the page has no room for. positional: key of a word without
+    one. renames: short names of keys. elsewhere: keys that hand the words to another function
+    ("module:function").
     """
 
     name: str
@@ -59,6 +61,7 @@ class Command:
     options: Mapping[str, Option] = field(default_factory=lambda: _MANY)
     own_words: bool = False
     examines: bool = False
+    names_study: bool = False  # its first word is the command whose study it examines
     trains: bool = False  # writes a run, with its configuration
     continues: bool = False  # starts from a checkpoint, which decides the model
     launched: bool = False  # may be a job of Slurm
@@ -98,7 +101,7 @@ _ALL = (
     Command(
         name="prepare",
         does="segment and tokenize documents, and write tokens and marks to disk",
-        call="prepare:prepare_data",
+        call="commands.prepare:prepare_data",
         examples=(
             "bipe prepare corpus=text corpus.sources.text.documents.path=FOLDER out=runs/mine",
             "bipe prepare corpus=jsonl corpus.sources.text.documents.path=FILE --dry-run",
@@ -111,7 +114,7 @@ _ALL = (
     _training(
         "pretrain",
         does="train a model on prepared data; the same command again resumes exactly",
-        call="pretrain:pretrain",
+        call="commands.pretrain:pretrain",
         examples=(
             "bipe pretrain out=runs/mine encoding=bipe_rope steps=2000",
             "bipe pretrain -m out=runs/mine encoding=rope,alibi seed=0,1     # one run each",
@@ -124,7 +127,7 @@ _ALL = (
     _training(
         "extend",
         does="extend the context of a trained model, by its encoding and by longer rows",
-        call="extend:extend",
+        call="commands.extend:extend",
         examples=(
             "bipe extend checkpoint=runs/mine/bipe_rope out=runs/mine stretch=yarn row_length=4096",
             "bipe extend checkpoint=RUN out=OUT stretch=rerope steps=0       # without training",
@@ -135,7 +138,7 @@ _ALL = (
     _training(
         "retrofit",
         does="add segments to a trained RoPE model, and train it further",
-        call="extend:retrofit",
+        call="commands.extend:retrofit",
         examples=(
             "bipe retrofit checkpoint=runs/mine/rope out=runs/mine stretch=gated",
             "bipe retrofit -m checkpoint=RUN out=OUT stretch=gated,swap,drope  # with a control",
@@ -146,7 +149,7 @@ _ALL = (
     _training(
         "scrolls",
         does="fine-tune on a long-document task, decode, and score",
-        call="scrolls:scrolls",
+        call="commands.scrolls:scrolls",
         examples=(
             "bipe scrolls task=qmsum path=qmsum.zip checkpoint=RUN out=runs/scrolls",
             "bipe scrolls task=qmsum path=qmsum.zip checkpoint=RUN steps=0   # without training",
@@ -155,12 +158,12 @@ _ALL = (
         sections=("bipe scrolls",),
         groups=("task", "stretch", "rows", "optimizer", "schedule"),
         renames={"path": "task.path"},
-        elsewhere=dict.fromkeys(("validate", "submit"), "scrolls:check_or_submit"),
+        elsewhere=dict.fromkeys(("validate", "submit"), "commands.scrolls:check_or_submit"),
     ),
     Command(
         name="evaluate",
         does="measure perplexity at several lengths, and retrieval; earlier results are kept",
-        call="evaluate:evaluate",
+        call="commands.evaluate:evaluate",
         examples=(
             "bipe evaluate out=runs/mine",
             "bipe evaluate out=runs/mine evaluate.lengths=[1,4] evaluate.probes=[passkey,copy]",
@@ -176,14 +179,14 @@ _ALL = (
     Command(
         name="evaluate statistics",
         does="measure how segments relate to document length, without a model",
-        call="statistics:count_segments",
+        call="commands.statistics:count_segments",
         examples=("bipe evaluate statistics out=runs/mine",),
         sections=(_FILES, "bipe evaluate statistics"),
     ),
     Command(
         name="generate",
         does="continue a prompt, or standard input, with a trained model",
-        call="generate:generate_text",
+        call="commands.generate:generate_text",
         examples=(
             "bipe generate runs/mine/bipe_rope --prompt 'It was'",
             "bipe generate runs/mine/bipe_rope --file prompt.txt generate.temperature=0",
@@ -203,7 +206,7 @@ _ALL = (
     Command(
         name="report",
         does="write an HTML report with curves and tables, and the numbers as CSV and JSON",
-        call="report:report",
+        call="commands.report:report",
         examples=(
             "bipe report out=runs/mine",
             "bipe report report.runs=[runs/a,runs/b] report.out=runs/both",
@@ -212,30 +215,33 @@ _ALL = (
         leave_out=("data", "name", "if_exists"),
     ),
     Command(
-        name="verify", does="check every byte of prepared data", call="verify:main", own_words=True
+        name="verify",
+        does="check every byte of prepared data",
+        call="commands.verify:main",
+        own_words=True,
     ),
     Command(
         name="export",
         does="convert prepared data to Megatron or Parquet",
-        call="export:main",
+        call="commands.export:main",
         own_words=True,
     ),
     Command(
         name="convert",
         does="convert a run to Hugging Face transformers, or back",
-        call="after.convert:main",
+        call="commands.after.convert:main",
         own_words=True,
     ),
     Command(
         name="lm-eval",
         does="run tasks of lm-evaluation-harness",
-        call="after.lm_eval:main",
+        call="commands.after.lm_eval:main",
         own_words=True,
     ),
     Command(
         name="tokenizer train",
         does="train a tokenizer on a corpus, for use elsewhere",
-        call="tokenizer:train_tokenizer",
+        call="commands.tokenizer:train_tokenizer",
         examples=("bipe tokenizer train corpus=text corpus.sources.text.documents.path=FOLDER",),
         sections=(_FILES, _PREPARE),
         groups=("corpus", "tokenizer"),
@@ -244,7 +250,7 @@ _ALL = (
     Command(
         name="doctor",
         does="check whether this machine can run a study, and how to fix what is missing",
-        call="before.doctor:doctor",
+        call="commands.before.doctor:doctor",
         examples=(
             "bipe doctor                                         # the machine",
             "bipe doctor scrolls task=qmsum checkpoint=RUN       # also what this study needs",
@@ -253,17 +259,18 @@ _ALL = (
         ),
         options={"--ranks": Option(value="N"), "--json": Option()} | _COMPOSED,
         examines=True,
+        names_study=True,
     ),
     Command(
         name="status",
         does="show the state of runs and prepared data",
-        call="during.status:main",
+        call="commands.during.status:main",
         own_words=True,
     ),
     Command(
         name="explain",
         does="describe an encoding: formula, hooks, cost, attention path, curves",
-        call="explain:explain",
+        call="commands.explain:explain",
         examples=(
             "bipe explain encoding=bipe_alibi",
             "bipe explain encoding=fox --lengths 512,8192        # of rows, in tokens",
@@ -282,13 +289,13 @@ _ALL = (
     Command(
         name="completion",
         does="print a script for Tab completion in bash, zsh or fish",
-        call="",
+        call="launch.completion:main",
         own_words=True,
     ),
     Command(
         name="segment",
         does="show a file with its segments in colour",
-        call="segment:main",
+        call="commands.segment:main",
         own_words=True,
     ),
 )
@@ -300,6 +307,12 @@ TRAINS, LAUNCHED, CONTINUES = (
     for kind in ("trains", "launched", "continues")
 )
 HELP = ("-h", "--help")
+
+
+def loaded(call: str) -> Any:
+    """Return what "module:name" below train names."""
+    module, _, name = call.partition(":")
+    return getattr(import_module(f"train.{module}"), name)
 
 
 def find(words: Sequence[str]) -> tuple[Command, list[str]]:

@@ -38,6 +38,12 @@ _HELP = """bipe completion SHELL: print a script for Tab completion of commands,
 SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 
 
+def main(words: Sequence[str]) -> int:
+    """Print what `completion` returns; return the exit status."""
+    print(completion(words))
+    return 0
+
+
 def completion(words: Sequence[str]) -> str:
     """Return the script of a shell, or with --line LINE what its last word may become."""
     shell = words[0] if words else ""

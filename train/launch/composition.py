@@ -41,7 +41,7 @@ def composed(typed: Typed) -> DictConfig:
     else:
         with opened_conf(typed) as words:
             whole = compose("config", overrides=words, return_hydra_config=True)
-        HydraConfig.instance().set_config(whole)  # for ${hydra:...}
+        HydraConfig.instance().set_config(whole)  # its choices, and ${hydra:...}
         config = without_hydra(whole)
         _reach_own(config, typed)
     return allowing(typed.study.name, config, typed.overrides)
@@ -116,6 +116,7 @@ def _reach_own(config: DictConfig, typed: Typed) -> None:
 
 def _from_file(typed: Typed) -> DictConfig:
     """Read a configuration that a run stored, with overrides: FILE [key=value ...]."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
     from omegaconf import DictConfig, OmegaConf
     from omegaconf.errors import OmegaConfBaseException
     from yaml import YAMLError
@@ -147,8 +148,12 @@ def _from_file(typed: Typed) -> DictConfig:
         raise ConfigError(f"--config-file {file}: {error}") from error
     # A file may be from anyone: packages that it names are imported only if the user says so.
     stored = OmegaConf.merge(stored, {"allowed_targets": []})
-    config = OmegaConf.merge(stored, OmegaConf.from_dotlist(list(typed.overrides)))
+    plain_words = [word for word in typed.overrides if "='" not in word]
+    config = OmegaConf.merge(stored, OmegaConf.from_dotlist(plain_words))
     assert isinstance(config, DictConfig)
+    parse = OverridesParser.create().parse_override
+    for word in {*typed.overrides} - {*plain_words}:  # quoted as Hydra's grammar has it
+        OmegaConf.update(config, word.partition("=")[0], parse(word).value(), force_add=True)
     return config
 
 

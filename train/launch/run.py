@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from train.errors import ConfigError
-from train.launch.commands import COMMANDS
+from train.launch.commands import COMMANDS, loaded
 from train.ranks import rank
 
 # What only trainings read: to check it takes seconds, for Lightning.
@@ -35,8 +35,7 @@ def run_command(name: str, config: Mapping[str, Any]) -> Any:
     if command.computes:  # the others build their own sections, and so check them
         unread = {} if command.trains else OF_TRAINING
         checked = Config.from_config({**config, **unread})
-    module, _, function = command.call.partition(":")
-    run = getattr(import_module(f"train.commands.{module}"), function)
+    run = loaded(command.call)
     if not command.computes:
         return run(checked)
     with flushed_denormals():

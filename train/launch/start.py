@@ -6,11 +6,10 @@ import io
 import os
 import sys
 from collections.abc import Mapping
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from train.errors import ConfigError
-from train.launch.commands import LAUNCHED
+from train.launch.commands import LAUNCHED, loaded
 from train.launch.composition import composed, resolved, resolved_anyway
 from train.launch.run import OF_TRAINING, log_to_stderr, run_command
 from train.launch.words import Typed
@@ -42,8 +41,7 @@ def start(typed: Typed) -> int:
         from train.config import Config
 
         values, notes = resolved_anyway(command.name, config)
-        show = import_module("train.commands.before.plan").show
-        show(
+        loaded("commands.before.plan:show")(
             Config.from_config(values), command=command.name, notes=notes, as_json=typed.has("json")
         )
     else:
@@ -103,8 +101,14 @@ def _examine(typed: Typed) -> int:
 
     from train.config import Config
 
-    config = None
-    if typed.study is not typed.command or typed.command.groups:  # doctor alone examines no study
+    command, config = typed.command, None
+    if command.names_study and typed.study is command:  # the machine alone
+        if beside := [*typed.overrides, *({"cfg", "config-file", "config-dir"} & {*typed.options})]:
+            raise ConfigError(
+                f"{command.name}: name the command of the study before {beside[0]}: bipe "
+                f"{command.name} pretrain ..."
+            )
+    else:
         made = composed(typed)
         if typed.has("cfg"):
             _show(typed, made)
@@ -112,8 +116,6 @@ def _examine(typed: Typed) -> int:
         if made.get("data") is None:  # that of the checkpoint
             OmegaConf.update(made, "data", "${out}/data", merge=False)
         plain: Any = OmegaConf.to_container(made, resolve=True)
-        unread = OF_TRAINING if typed.command.computes else {}
-        config = Config.from_config({**plain, **unread}, calls=typed.command.computes)
-    module, _, function = typed.command.call.partition(":")
-    examine = getattr(import_module(f"train.commands.{module}"), function)
-    return int(examine(config, study=typed.study.name, options=typed.options) or 0)
+        unread = OF_TRAINING if command.computes else {}
+        config = Config.from_config({**plain, **unread}, calls=command.computes)
+    return int(loaded(command.call)(config, study=typed.study.name, options=typed.options) or 0)

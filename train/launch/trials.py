@@ -17,7 +17,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from train.config import Config
 from train.errors import ConfigError
 from train.fit.runs import RESUMES, refuse_claimed
 from train.fit.trained_run import stem
-from train.launch.commands import COMMANDS
+from train.launch.commands import COMMANDS, loaded
 from train.ranks import rank
 
 _LONGEST, _LONGEST_WORD = 180, 60  # characters; file systems allow 255 bytes
@@ -85,8 +84,8 @@ def trial_names(command: str, trials: Sequence[Trial], *, endings: Sequence[str]
 
 
 def default_name(command: str, config: Config, *, changed: str = "", seeded: bool = False) -> str:
-    module = import_module(f"train.commands.{COMMANDS[command].call.partition(':')[0]}")
-    name: str = module.default_name(config, changed=changed, seeded=seeded)
+    module = COMMANDS[command].call.partition(":")[0]
+    name: str = loaded(f"{module}:default_name")(config, changed=changed, seeded=seeded)
     return name
 
 

@@ -74,11 +74,13 @@ def read(command: Command, words: Sequence[str]) -> Typed:
                 overrides.append(option.key)
             else:
                 overrides.append(f"{option.key}={verbatim(value) if option.text else value}")
-        elif fault := spaced(before, word, rest[0] if rest else ""):
+        elif fault := _spaced(before, word, rest[0] if rest else ""):
             raise ConfigError(fault)
-        elif command.name == "doctor" and study is command:
+        elif command.names_study and study is command:
             if word not in STUDIES:
-                raise ConfigError(f"doctor: there is no command {word!r}; {nearest(word, STUDIES)}")
+                raise ConfigError(
+                    f"{command.name}: there is no command {word!r}; {nearest(word, STUDIES)}"
+                )
             study = COMMANDS[word]
             names |= {each: got for each, got in _by_name(study).items() if got[1].key}
         elif study.positional:
@@ -115,7 +117,7 @@ def _is_override(word: str) -> bool:
     return word[:1] not in ("-", "=") and ("=" in word or word.startswith("~"))
 
 
-def spaced(before: str, word: str, after: str) -> str:
+def _spaced(before: str, word: str, after: str) -> str:
     """Return what is wrong with a word that a space separates from its key; empty if nothing is."""
     if before.endswith(","):
         return f"a list of values must have no spaces, was: {before}{word}"
@@ -141,9 +143,9 @@ def _meant(command: Command, word: str) -> str:
     elif command.continues or command.examines:
         meant = f"{'encoding' if command.examines else 'checkpoint'}={word}"
     elif command.name == "prepare":
-        meant = f"corpus=text {_SOURCE}={word}" if is_place(word) else ""
+        meant = f"corpus=text {_SOURCE}={word}" if _is_place(word) else ""
     else:
-        meant = f"out={word}" if is_place(word) or "/" in word else ""
+        meant = f"out={word}" if _is_place(word) or "/" in word else ""
     return f"did you mean {meant}? " if meant else ""
 
 
@@ -169,7 +171,7 @@ def _quoted(word: str) -> str:
         value = str(Path(value).expanduser())
     if not given or re.fullmatch(r"[\w/\-+.]*", value, re.ASCII):
         return f"{name}{given}{value}"
-    if is_place(value):
+    if _is_place(value):
         return f"{name}={verbatim(value)}"
     if not _PLAIN.fullmatch(value) and not _WRITTEN.match(value):
         value = ",".join(map(verbatim, value.split(",")))  # several are for -m
@@ -182,7 +184,7 @@ def verbatim(text: str) -> str:
     return "'" + re.sub(r"(\\*)('|\Z)", lambda m: m[1] * 2 + ("\\'" * bool(m[2])), text) + "'"
 
 
-def is_place(word: str) -> bool:
+def _is_place(word: str) -> bool:
     """Return whether a word names a file or folder."""
     try:
         return Path(word).exists()
