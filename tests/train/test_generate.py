@@ -130,6 +130,14 @@ def test_words_of_generate_become_keys(words, made, options):
     assert (list(found.overrides), found.options) == (made, options)
 
 
+@pytest.mark.parametrize("text", ["It's", "a, b", "${x} = \\ y"])
+def test_a_text_is_taken_as_it_is_typed_beside_a_file_too(tmp_path, text):
+    (tmp_path / "config.yaml").write_text("generate: {run: x, prompt: null}\nseed: 0\n")
+    words = ("--config-file", f"{tmp_path}/config.yaml", "RUN", "--prompt", text, "seed=3")
+    made = composed(typed("generate", *words))
+    assert (made.generate.run, made.generate.prompt, made.seed) == ("RUN", text, 3)
+
+
 @given(st.text(alphabet="\\'\"${}a, =\n#[]()~", min_size=1) | st.text(min_size=1))
 def test_hydra_reads_back_a_quoted_text(text):
     parsed = OverridesParser.create().parse_override(f"++generate.prompt={verbatim(text)}")
