@@ -11,12 +11,13 @@ import io
 import os
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
+from subprocess import PIPE, STDOUT
 
 import pytest
 
+from tests.processes import run
 from train.commands import segment
 from train.config import Config
 from train.launch import composition, sweeps
@@ -83,21 +84,21 @@ def test_a_console_prints_what_it_shows(page, tmp_path):
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "runs" / "text").mkdir(parents=True)
     (tmp_path / "runs" / "text" / "all.txt").write_text("".join(TEXTS.values()))
-    (tmp_path / "bipe").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m train.cli "$@"\n')
-    (tmp_path / "bipe").chmod(0o755)
-    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "200"}
     typed = 0
     for _, language, text in (block for block in BLOCKS if block[0] == page):
         for part in text.split("$ ")[1:] if language == "console" else ():
             words, *shown = part.splitlines()
-            done = subprocess.run(
-                ["bash", "-c", words], cwd=tmp_path, text=True,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                env=os.environ | {"PATH": path, "PYTHONPATH": str(ROOT), "COLUMNS": "200"},
-            )  # fmt: skip
-            printed = map(masked, done.stdout.splitlines())
+            printed = ""
+            for each in words.split(" && "):
+                bipe = [sys.executable, "-m", "train.cli", *shlex.split(each)[1:]]
+                printed += run(
+                    bipe if each.startswith("bipe ") else ["bash", "-c", each], cwd=tmp_path,
+                    text=True, stdout=PIPE, stderr=STDOUT, env=environment,
+                ).stdout  # fmt: skip
+            lines = map(masked, printed.splitlines())
             for line in shown:  # each is there, behind the one before
-                assert any(masked(line) in each for each in printed), (line, done.stdout)
+                assert any(masked(line) in each for each in lines), (line, printed)
             typed += 1
     assert typed >= 4
 
