@@ -1,17 +1,15 @@
-"""Draw the picture of the README: the positions of a sentence, and what the demo measured.
+"""Draw the picture of the README: the positions of a sentence, and perplexity against length.
 
-    make demo && python docs/picture.py runs/demo     takes the numbers of that run as well
+    python docs/picture.py
 
 The ids are what segmenters and bipe make of the text; the numbers of the curves stand in
-benchmarks/results/demo_cpu.json.
+benchmarks/results/scale_27m_gpu.json.
 """
 
 import io
 import json
 import re
-import sys
 from pathlib import Path
-from typing import Any
 
 import matplotlib
 import torch
@@ -24,7 +22,7 @@ from segmenters import Sentences, anchors_from_offsets, mark
 
 HERE = Path(__file__).parent
 PICTURE = HERE / "picture.svg"
-RESULTS = HERE.parent / "benchmarks" / "results" / "demo_cpu.json"
+RESULTS = HERE.parent / "benchmarks" / "results" / "scale_27m_gpu.json"
 TEXT = "Dr. Smith slept. It rained all night! Nobody noticed."
 TINTS = ("#d5ebe5", "#f4ead4", "#dfe3f3")
 INK, MUTED, GRID = "#1a1f26", "#59636f", "#e6e9ed"
@@ -34,16 +32,10 @@ DARK = dict(zip(("#ffffff", INK, MUTED, GRID, *TINTS, *HUES.values()),
                 ("#14171c", "#e6edf3", "#9aa5b1", "#343b44", "#1f4a40", "#4a3d1c", "#2f3a5c",
                  "#58a6ff", "#f0883e"), strict=True))  # fmt: skip
 MODELS = ("RoPE", "BiPE-RoPE", "ALiBi", "BiPE-ALiBi")
-PANELS = {"prose": "prose: perplexity", "code": "code", "proofs": "proofs"}
+PANELS = {"prose": "prose: perplexity", "latex": "LaTeX", "code": "Python"}
+ROUND = (4, 6, 10, 16, 25, 40, 60, 100, 160, 250)  # what the axes name
 STYLE = {"svg.fonttype": "none", "svg.hashsalt": "bipe", "font.family": "sans-serif",
          "font.size": 11, "text.color": INK}  # fmt: skip
-
-
-def main(run: Path | None) -> None:
-    """Write the picture; first the numbers, if a run of the demo is given."""
-    if run is not None:
-        RESULTS.write_text(json.dumps(measured(run), indent=1) + "\n")
-    PICTURE.write_text(picture())
 
 
 def picture() -> str:
@@ -55,8 +47,8 @@ def picture() -> str:
         for place, (source, title) in enumerate(PANELS.items()):
             axes = figure.add_axes((0.06 + 0.33 * place, 0.13, 0.2, 0.33))
             _curves(axes, results["perplexity"][source], title)
-        figure.text(0.06, 0.015, "length in tokens; all four were trained at 512 (make demo)",
-                    color=MUTED, fontsize=9)  # fmt: skip
+        said = "length in tokens; trained at 1k: 27M weights, 56M tokens, one seed"
+        figure.text(0.06, 0.015, said, color=MUTED, fontsize=9)
         made = io.StringIO()
         figure.savefig(made, format="svg", facecolor="white", metadata={"Date": None})
     shown = made.getvalue().replace("</style>", f"\n{dark_rules()}</style>", 1)
@@ -96,11 +88,11 @@ def _sentence(axes: Axes) -> None:
             x += width + 0.6
 
 
-def _curves(axes: Axes, models: dict[str, dict[str, float]], title: str) -> None:
+def _curves(axes: Axes, models: dict[str, dict[str, list[float]]], title: str) -> None:
     """Draw perplexity against length, each model with its name at the end of its line."""
     ends: list[tuple[float, str, str]] = []
     for model in MODELS:
-        points = {int(length): value for length, value in models[model].items()}
+        points = {int(length): value for length, (value, *_) in models[model].items()}
         hue = HUES[model.removeprefix("BiPE-")]
         bilevel = model.startswith("BiPE")
         axes.plot(points.keys(), points.values(), color=hue, marker="o", markersize=3.5,
@@ -108,6 +100,10 @@ def _curves(axes: Axes, models: dict[str, dict[str, float]], title: str) -> None
                   markerfacecolor=hue if bilevel else "white")  # fmt: skip
         ends.append((points[max(points)], model, hue))
     lengths = sorted(points)
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    ticks = [number for number in ROUND if low <= number <= high]
+    axes.set_yticks(ticks, [str(number) for number in ticks])
     axes.set_xscale("log", base=2)
     axes.set_xticks(lengths, [f"{length:,}" if length < 1024 else f"{length // 1024}k"
                               for length in lengths], fontsize=9)  # fmt: skip
@@ -117,27 +113,11 @@ def _curves(axes: Axes, models: dict[str, dict[str, float]], title: str) -> None
     axes.spines["bottom"].set_color(GRID)
     axes.grid(axis="y", color=GRID)
     axes.set_title(title, loc="left", fontsize=11, weight="bold")
-    low, high = axes.get_ylim()
-    spot = -high
-    for value, model, hue in sorted(ends):
-        spot = max(value, spot + (high - low) * 0.13)
+    spot = 0.0
+    for value, model, hue in sorted(ends):  # names must not lie on each other
+        spot = max(value, spot * (high / low) ** 0.13)
         axes.text(lengths[-1] * 1.25, spot, model, color=hue, fontsize=9, va="center")
 
 
-def measured(run: Path) -> dict[str, Any]:
-    """Return the perplexities that `make demo` wrote, by source, model and length in tokens."""
-    names = {"rope": "RoPE", "bipe_rope": "BiPE-RoPE", "alibi": "ALiBi", "bipe_alibi": "BiPE-ALiBi"}
-    found: dict[str, dict[str, dict[str, float]]] = {source: {} for source in PANELS}
-    for folder, model in names.items():
-        rows = map(json.loads, (run / folder / "evaluation.jsonl").read_text().splitlines())
-        for row in sorted((r for r in rows if r.get("measure") == "perplexity"),
-                          key=lambda r: r["length"]):  # fmt: skip
-            lengths = found[row["source"]].setdefault(model, {})
-            lengths[str(row["length"])] = round(row["value"], 3)
-    environment = json.loads((run / folder / "environment.json").read_text())
-    machine = {name: environment[name] for name in ("cpu", "cores", "torch", "python")}
-    return {"command": "make demo", "machine": machine, "perplexity": found}
-
-
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else None)
+    PICTURE.write_text(picture())

@@ -1,5 +1,6 @@
 """What the pages about segmenters and encodings show, runs; what they name, is there."""
 
+import json
 import re
 from pathlib import Path
 
@@ -50,6 +51,18 @@ def test_the_tables_of_comparisons_are_those_of_the_results():
     assert all(
         "\n".join(retrofit.table(file)) in page for file in (retrofit.RESULTS, retrofit.RATES)
     )
+
+
+def test_the_table_of_27_million_weights_is_that_of_the_results():
+    results = json.loads((ROOT / "benchmarks/results/scale_27m_gpu.json").read_text())["perplexity"]
+    models = list(results["prose"])
+    rows = re.findall(r"^\| (?:\S+|FoX, segments) (?:\| [\d.]+ ){12}\|$", ENCODINGS, re.MULTILINE)
+    assert [row.split("|")[1].strip() for row in rows] == models
+    for row, model in zip(rows, models, strict=True):
+        lengths = (results[source][model] for source in ("prose", "latex", "proofs", "code"))
+        values = [found[n][0] for found in lengths for n in ("1024", "2048", "16384")]
+        shown = row.split("|")[2:-1]
+        assert [f"{v:.1f}" if v >= 10 else f"{v:.2f}" for v in values] == [s.strip() for s in shown]
 
 
 def test_the_tables_of_the_page_name_encodings_that_are_there_once():
