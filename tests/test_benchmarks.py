@@ -1,12 +1,19 @@
 """The measurements: they start beside a rival of their name, and changes are drawn by seed."""
 
+import json
+import random
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from benchmarks import scale
 from benchmarks.mutations import all_changes, draw
+from tests.processes import run
 
 ROOT = Path(__file__).parents[1]
+ENCODINGS = ("rope", "bipe_rope")
 SOURCE = '''
 def half(x: int = 3) -> "1 + 1":
     """Not 2 == 2."""
@@ -55,3 +62,38 @@ def test_a_script_starts_beside_a_package_of_its_name(tmp_path):
     words = [sys.executable, "-c", program]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0 and "--old" in done.stdout, done.stderr
+
+
+@pytest.mark.slow
+def test_a_comparison_is_sized_by_seconds_and_outlives_a_model(tmp_path, monkeypatch):
+    """The command for a GPU at toy size: two encodings, and one that there is not."""
+    monkeypatch.setattr(scale.subprocess, "run", run)
+    monkeypatch.setattr(scale, "PACKAGES", ["jinja2"])
+    monkeypatch.setattr(scale, "MOST_PASSES", 0.05)
+    drawn, words = random.Random(0), ["one", "two", "three", "four", "five", "six"]
+    with (tmp_path / "prose.jsonl").open("w") as file:
+        for number in range(40):
+            text = "".join(f"{' '.join(drawn.choices(words, k=6))}.\n\n" for _ in range(20))
+            file.write(json.dumps({"text": text, "id": number}) + "\n")
+    scale.main(["text", f"{tmp_path}/texts", "--prose", f"{tmp_path}/prose.jsonl"])
+    small = "row_length=64 rows.global_batch=4 rows.micro_batch=4 rows.validation_rows=4 "
+    small += "model.width=32 model.n_layer=1 model.n_head=2 model.mlp_width=32 compile=false "
+    small += "trainer.accelerator=cpu evaluate.lengths=[1,2] evaluate.documents=3 "
+    small += "corpus.tokenizer.vocab_size=300 corpus.split.validation=0.15"
+    typed = ["run", f"{tmp_path}/texts", "--out", f"{tmp_path}/out", "--plan", small]
+    scale.main([*typed, "--encodings", "rope", "bipe_rope", "nothing"])
+    found = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert list(found["failed"]) == ["nothing_0"]
+    trained = 0
+    for name in ("prose", "code"):
+        manifest = tmp_path / "out" / "data" / name / "train" / "manifest.json"
+        trained += json.loads(manifest.read_text())["counts"]["tokens"]
+        assert found["perplexity"][name].keys() == {"rope_0", "bipe_rope_0"}
+        for length, (ratio, low, high) in found["paired"][name]["bipe_rope_0"].items():
+            one, other = (found["perplexity"][name][f"{m}_0"][length][0] for m in ENCODINGS)
+            assert low <= ratio <= high and ratio == pytest.approx(other / one, rel=1e-3)
+    assert 0.04 * trained < found["tokens"] <= 0.05 * trained
+    done = (tmp_path / "out" / "runs" / "rope_0" / "metrics.csv").read_text()
+    scale.main([*typed, "--encodings", "rope"])  # nothing is left to do
+    assert (tmp_path / "out" / "runs" / "rope_0" / "metrics.csv").read_text() == done
+    assert json.loads((tmp_path / "out" / "results.json").read_text())["steps"] == found["steps"]
