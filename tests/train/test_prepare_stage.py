@@ -5,6 +5,7 @@ import json
 import pytest
 
 from segmenters.code import parsed
+from tests.train.data.corpora import write_rows
 from tests.train.studies import typed
 from train.cli import main
 
@@ -12,10 +13,10 @@ from train.cli import main
 @pytest.fixture
 def corpus(tmp_path):
     rows = [{"text": f"Number {number}. " * 30} for number in range(20)]
-    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    path = write_rows(tmp_path / "a.jsonl", rows)
     return (
         "corpus=jsonl",
-        f"corpus.sources.text.documents.path={tmp_path / 'a.jsonl'}",
+        f"corpus.sources.text.documents.path={path}",
         "segmenter@corpus.sources.text.segmenter=newline",
         "corpus.tokenizer.vocab_size=270",
         "engine.workers=1",
@@ -54,16 +55,6 @@ def test_a_limit_is_part_of_the_request(corpus, tmp_path, capsys):
     assert "contains the same data set (if_exists=auto)" in capsys.readouterr().out
 
 
-def test_an_empty_file_is_counted_in_the_limit_and_said_to_be_left_out(corpus, tmp_path, capsys):
-    (tmp_path / "texts").mkdir()
-    for number in range(4):
-        (tmp_path / "texts" / f"{number}.txt").write_text("One. Two. Three. " * 9 * number)
-    words = (f"corpus.sources.text.documents.path={tmp_path / 'texts'}", "--limit", "4")
-    assert main(["prepare", "corpus=text", *corpus[2:], *words]) == 0
-    told = capsys.readouterr().out
-    assert "text: 3 documents" in told and "\n    left out: 1 empty\n" in told
-
-
 def test_physical_lines_in_place_of_logical_ones_are_counted_and_warned_of(
     tmp_path, capsys, monkeypatch
 ):
@@ -73,7 +64,7 @@ def test_physical_lines_in_place_of_logical_ones_are_counted_and_warned_of(
     files = {"a.py": "x = (1,\n  2)\n", "b.go": "var a = 1\n", "c.md": page, "d.c": "a" * 20_000}
     for copy in range(2):
         rows = [{"path": name, "text": text} for name, text in files.items()]
-        (tmp_path / f"{copy}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        write_rows(tmp_path / f"{copy}.jsonl", rows)
     words = [
         "corpus=jsonl",
         "corpus.split.within=false",
@@ -126,49 +117,51 @@ def test_options_are_keys():
     assert made.options == {"cfg": "job"}
 
 
-def test_splits_without_a_document_are_named_with_a_cure_that_works(tmp_path, capsys):
-    text = "".join(f"Number {number}.\n" for number in range(500))
-    (tmp_path / "book.txt").write_text(text)
-    words = ["prepare", "corpus=text", f"corpus.sources.text.documents.path={tmp_path}"]
-    words += ["corpus.tokenizer.vocab_size=270", "engine.workers=1", f"data={tmp_path / 'data'}"]
-    assert main([*words, "corpus.split.within=false"]) == 0
-    out, err = capsys.readouterr()
+@pytest.fixture
+def texts(tmp_path, capsys):
+    """Prepare a folder of texts with further words; stdout and stderr."""
+
+    def run(texts, *words):
+        (tmp_path / "text").mkdir(exist_ok=True)
+        for number, text in enumerate(texts):
+            (tmp_path / "text" / f"{number}.txt").write_text(text)
+        own = ["corpus=text", f"corpus.sources.text.documents.path={tmp_path / 'text'}"]
+        own += ["corpus.tokenizer.vocab_size=270", "engine.workers=1", f"data={tmp_path / 'data'}"]
+        assert main(["prepare", *own, *words]) == 0
+        return capsys.readouterr()
+
+    return run
+
+
+def test_an_empty_file_is_counted_in_the_limit_and_said_to_be_left_out(texts):
+    out, _ = texts(["One. Two. Three. " * 9 * number for number in range(4)], "--limit", "4")
+    assert "text: 3 documents" in out and "\n    left out: 1 empty\n" in out
+
+
+def test_splits_without_a_document_are_named_with_a_cure_that_works(texts):
+    book = ["".join(f"Number {number}.\n" for number in range(500))]
+    out, err = texts(book, "corpus.split.within=false")
     assert "written, and lacks documents" in out and "is ready" not in out
     assert "1 document (1 for train, 0 for validation, 0 for test)" in out
     assert "text: no document for validation and test" in err
     cure = next(word.rstrip(",") for word in err.split() if word.startswith("corpus.split.within"))
-    assert main([*words, cure, "if_exists=overwrite"]) == 0
-    out, err = capsys.readouterr()
+    out, err = texts(book, cure, "if_exists=overwrite")
     assert "is ready" in out and "1 document (1 for train, 1 for validation" in out
     assert "warning" not in err
-
-
-def test_one_line_that_is_to_be_split_is_told_to_be_too_short(tmp_path, capsys):
-    (tmp_path / "a.txt").write_text("One line.\n")
-    words = ["prepare", "corpus=text", f"corpus.sources.text.documents.path={tmp_path}"]
-    words += ["corpus.tokenizer.vocab_size=270", "engine.workers=1", "corpus.split.within=true"]
-    assert main([*words, f"data={tmp_path / 'data'}"]) == 0
-    assert "no document for validation and test, since all are too short" in capsys.readouterr().err
+    _, err = texts(["One line.\n"], "corpus.split.within=true", "if_exists=overwrite")
+    assert "no document for validation and test, since all are too short" in err
 
 
 @pytest.mark.parametrize(
-    ("number", "counts", "why"),
+    ("number", "lines", "counts", "why"),
     [
-        (1, "1 document (1 for train, 1 for validation, 1 for test)", "so each is split (corp"),
-        (7, "7 documents (5 for train, 1 for validation, 1 for test)", "so splits are drawn"),
+        (1, 1200, "1 document (1 for train, 1 for validation, 1 for test)", "so each is split"),
+        (7, 1, "7 documents (5 for train, 1 for validation, 1 for test)", "so splits are drawn"),
     ],
 )
-def test_few_documents_have_a_split_at_the_first_try(tmp_path, capsys, number, counts, why):
-    (tmp_path / "text").mkdir()
-    for each in range(number):
-        size = 1 if number == 7 else 1200 // number  # one line cannot be split
-        lines = [f"Number {each}, line {line}.\n" for line in range(size)]
-        (tmp_path / "text" / f"{each}.txt").write_text("".join(lines))
-    words = ["prepare", "corpus=text", f"corpus.sources.text.documents.path={tmp_path / 'text'}"]
-    words += ["corpus.tokenizer.vocab_size=270", "engine.workers=1", f"data={tmp_path / 'data'}"]
-    assert main(words) == 0
-    out, err = capsys.readouterr()
+def test_few_documents_have_a_split_at_the_first_try(texts, tmp_path, number, lines, counts, why):
+    made = ["".join(f"{each}, line {at}.\n" for at in range(lines)) for each in range(number)]
+    out, err = texts(made)
     assert "is ready" in out and counts in out and why in out and "warning" not in err
     assert f"- split: documents are few, {why}" in (tmp_path / "data" / "README.md").read_text()
-    assert main(words) == 0  # the same documents, the same split
-    assert "is already prepared" in capsys.readouterr().out
+    assert "is already prepared" in texts(made).out  # the same documents, the same split

@@ -1,27 +1,22 @@
 """Levels from the text to the model and out again: all that the registry names, and a corpus."""
 
-import json
-from itertools import pairwise
-
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from bipe import Carry, Positions
 from segmenters import Clauses, Levels, Newline, Sentences, mark, registry
 from segmenters.align import MAX_LEVELS, ByteTable, byte_alphabet
+from tests.train.data.corpora import shard_writer, write_rows
 from train.data import JSONL, Corpus, Source
 from train.data.preparing.dry_run import describe
 from train.data.preparing.engines import Local
 from train.data.preparing.prepare import prepare
 from train.data.reading.split import Split
-from train.data.rows.choices import Packing
+from train.data.rows.choices import PACKINGS, Packing
 from train.data.rows.loader import collate
 from train.data.rows.packing import Rows
-from train.data.store.export import export
 from train.data.store.shards import open_dataset
-from train.data.store.writer import ShardWriter
 from train.data.tokenizing.tokenizers import Tokenizer as Encoder
 from train.errors import DataError
 
@@ -38,60 +33,42 @@ END = len(IDS)
 
 
 def encoded(text):
-    return np.array([IDS[letter] for letter in _spelt(text)], dtype=np.int64)
-
-
-def _spelt(text):
     alphabet = {value: letter for letter, value in byte_alphabet().items()}
-    return [alphabet[value] for value in text.encode()]
+    return np.array([IDS[alphabet[value]] for value in text.encode()], dtype=np.int64)
 
 
-def round_trip(segmenter, folder):
-    """Write the marks of the texts to shards, and read them as batches of one document a row."""
+# Rows know only how many levels there are: one segmenter of each number of levels.
+OF_LEVELS = {len(registry.make(n, **NEEDS.get(n, {})).level_names): n for n in registry.SEGMENTERS}
+
+
+@pytest.mark.parametrize("name", OF_LEVELS.values())
+def test_marks_of_every_level_reach_the_model(name, tmp_path):
+    """Written to shards, and read as batches of one document a row."""
+    segmenter = registry.make(name, **NEEDS.get(name, {}))
     names = segmenter.level_names
-    expected = []
-    with ShardWriter(
-        folder=folder,
-        name="x",
-        vocab_size=END + 1,
-        levels=len(names),
-        description={"split": "train", "level_names": names},
-    ) as writer:
+    assert 1 <= len(names) <= MAX_LEVELS and len(set(names)) == len(names)
+    expected = {}
+    with shard_writer(tmp_path / "x", vocab_size=END + 1, levels=len(names)) as writer:
         for number, text in enumerate(TEXTS):
             ids = encoded(text)
             anchors = BYTES.anchors(text, ids)
             levels = segmenter.choose(text=text).levels_of_tokens(text, anchors)
             levels = (*levels, *[levels[-1][[0, -1]]] * (len(names) - len(levels)))
-            expected.append((anchors, levels))
+            expected[len(ids)] = (anchors, levels)
             marks = np.append(mark(anchors, levels), np.uint8(0))
             writer.add(np.append(ids, END), marks, id=str(number), size=len(text.encode()))
-    data = open_dataset(folder)
-    longest = int(np.diff(data.document_ends, prepend=0).max())
-    rows = Rows(data=data, row_length=longest, packing=Packing(strategy="single"))
+    data = open_dataset(tmp_path / "x")
+    rows = Rows(data=data, row_length=max(expected) + 1, packing=Packing(strategy="single"))
     about = {"continues": False, "step": 0, "step_targets": 1, "rows_after": 0, "tokens_after": 0}
-    return data, expected, collate(rows.read(range(len(rows))), sources=[0] * len(rows), **about)
-
-
-# Rows know only how many levels there are: one segmenter of each list of levels.
-OF_LEVELS = {registry.make(n, **NEEDS.get(n, {})).level_names: n for n in registry.SEGMENTERS}
-
-
-@pytest.mark.parametrize("name", OF_LEVELS.values())
-def test_marks_of_every_level_reach_the_model(name, tmp_path):
-    segmenter = registry.make(name, **NEEDS.get(name, {}))
-    names = segmenter.level_names
-    assert 1 <= len(names) <= MAX_LEVELS and len(set(names)) == len(names)
-    data, expected, batch = round_trip(segmenter, tmp_path / "x")
-    order = {len(anchors): (anchors, levels) for anchors, levels in expected}
-    for row in range(len(expected)):
-        length = int((~batch.padding[row]).sum()) if batch.padding is not None else None
-        anchors, levels = order[length - 1 if length is not None else max(order)]
+    batch = collate(rows.read(range(len(rows))), sources=[0] * len(rows), **about)
+    for row, padding in enumerate(batch.padding):
+        anchors, levels = expected[int((~padding).sum()) - 1]
         for level, cuts in enumerate(levels):
             at = Positions.from_marks(batch.marks, padding=batch.padding, level=level)
             held = np.searchsorted(cuts, anchors, side="right")
             dense = np.unique(held, return_inverse=True)[1]
             assert at.inter[row, : len(anchors)].tolist() == dense.tolist()
-    for index, (anchors, levels) in enumerate(expected):
+    for index, (anchors, levels) in enumerate(expected.values()):
         tokens, marks = data.document(index)
         assert tokens[:-1].tolist() == encoded(TEXTS[index]).tolist()
         assert marks[:-1].tolist() == mark(anchors, levels).tolist()
@@ -99,11 +76,8 @@ def test_marks_of_every_level_reach_the_model(name, tmp_path):
 
 @pytest.fixture
 def corpus(tmp_path):
-    path = tmp_path / "corpus.jsonl"
-    path.write_text(
-        "".join(json.dumps({"id": str(n), "text": t}) + "\n" for n, t in enumerate(TEXTS))
-    )
-    return path
+    rows = [{"id": str(number), "text": text} for number, text in enumerate(TEXTS)]
+    return write_rows(tmp_path / "corpus.jsonl", rows)
 
 
 class Bytes:
@@ -120,19 +94,18 @@ class Bytes:
         return {"bytes": 1}
 
 
-def prepared(corpus, out, **options):
+def asked(corpus, **options):
     source = Source(documents=JSONL(path=corpus, id_key="id"), **options)
-    split = Split(validation=0.0, test=0.0)
-    made = Corpus(sources={"x": source}, tokenizer=Bytes(), split=split)
-    return prepare(made, out=out, progress=False), made
+    split = Split(validation=0, test=0)
+    return Corpus(sources={"x": source}, tokenizer=Bytes(), split=split)
 
 
 CLAUSES = Clauses(of=Newline())
 
 
 def test_a_source_keeps_the_levels_that_it_asks_for(corpus, tmp_path):
-    made, asked = prepared(corpus, tmp_path / "out", segmenter=CLAUSES, levels=2, longest=20)
-    entry = made.manifest["sources"]["x"]
+    wanted = asked(corpus, segmenter=CLAUSES, levels=2, longest=20)
+    entry = prepare(wanted, out=tmp_path / "out", progress=False).manifest["sources"]["x"]
     assert entry["levels"] == 2 and entry["level_names"] == ["clause", "segment"]
     assert entry["segmenter"]["segmenter"] == "segmenters.Levels"
     data = open_dataset(tmp_path / "out" / "x" / "train")
@@ -144,67 +117,38 @@ def test_a_source_keeps_the_levels_that_it_asks_for(corpus, tmp_path):
     card = (tmp_path / "out" / "README.md").read_text()
     assert "- segmenter: segmenters.Levels of segmenters.Clauses\n" in card
     assert "- levels: clause, segment\n- longest segment: 20 characters\n" in card
-    told = describe(asked, out=tmp_path / "new", limit=None, if_exists="auto", engine=Local())
+    told = describe(wanted, out=tmp_path / "new", limit=None, if_exists="auto", engine=Local())
     assert "levels: clause, segment" in told and "longest: 20" in told
     assert "tokens per level: clause " in told
     with pytest.raises(DataError, match="must be one of clause, segment"):
         Rows(data=data, row_length=200, packing=Packing(strategy="single", prompt_level="page"))
     by_name = Packing(strategy="single", prompt_level="segment")
     by_number = Packing(strategy="single", prompt_level=1)
-    counts = [
-        Rows(data=data, row_length=200, packing=packing).all_targets()
-        for packing in (by_name, by_number)
-    ]
-    assert counts[0] == counts[1]
-
-
-def test_an_export_has_a_column_for_each_level_and_their_names(corpus, tmp_path):
-    prepared(corpus, tmp_path / "out", segmenter=CLAUSES, levels=["clause", "segment"])
-    [*export(tmp_path / "out", out=tmp_path / "parquet", format="parquet")]
-    table = pq.read_table(next((tmp_path / "parquet" / "x").glob("*.parquet")))
-    assert json.loads(table.schema.metadata[b"bipe"])["level_names"] == ["clause", "segment"]
-    for row in table.to_pylist():
-        text, levels = TEXTS[int(row["id"])], CLAUSES.levels(TEXTS[int(row["id"])])
-        anchors = BYTES.anchors(text, encoded(text))
-        for column, cuts in zip(("segment_lengths", "segment_lengths_1"), levels, strict=True):
-            sizes = [
-                size
-                for start, end in pairwise(cuts.tolist())
-                if (size := int(((anchors >= start) & (anchors < end)).sum()))
-            ]
-            sizes[-1] += 1  # the end of the document
-            assert row[column] == sizes
+    first, second = (
+        Rows(data=data, row_length=200, packing=packing) for packing in (by_name, by_number)
+    )
+    assert first.all_targets() == second.all_targets()
 
 
 def test_a_bound_in_tokens_holds_in_prepared_data(corpus, tmp_path):
-    prepared(corpus, tmp_path / "out", segmenter=Sentences(), longest="8 tokens")
+    wanted = asked(corpus, segmenter=Sentences(), longest="8 tokens")
+    prepare(wanted, out=tmp_path / "out", progress=False)
     data = open_dataset(tmp_path / "out" / "x" / "train")
     for index in range(len(data)):
         _, marks = data.document(index)
         starts = np.flatnonzero(marks & 2)
         assert np.diff(starts, append=len(marks) - 1).max() <= 8
+    with pytest.raises(ValueError, match=r"to keep must be .* among segment, .* for Newline"):
+        asked(corpus, segmenter=Newline(), levels=["page"])
 
 
-def test_levels_that_a_segmenter_does_not_have_are_refused(corpus, tmp_path):
-    with pytest.raises(
-        ValueError, match=r"levels to keep must be a number or among segment, .* for Newline, was"
-    ):
-        prepared(corpus, tmp_path / "out", segmenter=Newline(), levels=["page"])
-
-
-@pytest.mark.parametrize("strategy", ["concat", "best_fit", "long_first", "single"])
+@pytest.mark.parametrize("strategy", PACKINGS)
 def test_a_level_that_is_read_has_the_positions_of_its_segments(tmp_path, strategy):
     draw = np.random.default_rng(0)
     names = ("a", "b", "c")
     expected = {}  # token -> inter and intra of each level in its document
-    with ShardWriter(
-        folder=tmp_path / "x",
-        name="x",
-        vocab_size=1000,
-        levels=3,
-        description={"split": "train", "level_names": names},
-        shard_tokens=40,
-    ) as writer:
+    given = {"levels": 3, "description": {"split": "train", "level_names": names}}
+    with shard_writer(tmp_path / "x", vocab_size=1000, shard_tokens=40, **given) as writer:
         for number in range(12):
             size = int(draw.integers(2, 30))
             tokens = len(expected) + np.arange(size)

@@ -1,8 +1,4 @@
-"""What a preparation would do: its sources, parts and tools, and an estimate from a sample.
-
-Nothing is written. A tokenizer that would be trained is trained on the sample, so its figures are
-those of a smaller vocabulary.
-"""
+"""What a preparation would do, and an estimate from a sample; nothing is written."""
 
 import time
 from collections.abc import Iterator

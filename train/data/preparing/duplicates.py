@@ -1,8 +1,7 @@
 """Exact duplicates: documents that repeat the text of an earlier one, apart from white space.
 
-Each part hashes its documents; then the hashes of all parts are compared, one range at a time to
-bound memory; then each part leaves out the documents listed for it. The first in the order of
-sources and parts stays, whichever worker hashed it and when.
+Each part hashes its documents; the hashes of all parts are compared, one range at a time to bound
+memory; each part leaves out what is listed for it. The first in the order of parts stays.
 """
 
 import hashlib
@@ -41,14 +40,13 @@ def hash_of(text: str) -> tuple[int, int]:
 
 
 def store_hashes(folder: Path, rows: list[tuple[int, int, int]]) -> None:
-    """Write the hashes of a part: (high, low, place) of each document."""
     array = np.array(rows, dtype=ROW)
     array.sort(order=["high", "low", "place"])
     with writing(folder / HASHES):
         np.save(folder / HASHES, array)
 
 
-def list_duplicates(work: Work, *, at_once: int = _AT_ONCE) -> None:
+def list_duplicates(work: Work) -> None:
     """Compare the hashes of all parts, and write for each part which documents to leave out."""
     folder = work.folder / "duplicates"
     if (folder / _DONE).exists():
@@ -57,7 +55,7 @@ def list_duplicates(work: Work, *, at_once: int = _AT_ONCE) -> None:
     hashing = work.hashing()
     ranks = range(len(work.tasks))
     parts = [np.load(hashing.place(rank) / HASHES, mmap_mode="r") for rank in ranks]
-    buckets = max(1, sum(map(len, parts)) // at_once)
+    buckets = max(1, sum(map(len, parts)) // _AT_ONCE)
     edges = [number * 2**64 // buckets for number in range(1, buckets)]
     bounds = [_bounds(part, edges) for part in parts]
     for bucket in range(buckets):
@@ -76,7 +74,6 @@ def list_duplicates(work: Work, *, at_once: int = _AT_ONCE) -> None:
 
 
 def duplicates_of(work: Work, rank: int) -> set[int]:
-    """Return the places of the documents that a part leaves out."""
     path = work.duplicates(rank)
     return set(np.fromfile(path, "<i8").tolist()) if path.exists() else set()
 

@@ -1,9 +1,8 @@
 """Where the parts of a data set are made: local processes, or datatrove's Slurm and Ray.
 
-datatrove's own local executor hangs when a worker dies (its pool is multiprocess.Pool). Here a new
-pool runs the missing parts; workers end with the process that started them, however it ends. Remote
-workers return only files: a finished part in its folder, a fault next to it. `parts` is imported
-only when it runs.
+datatrove's own local executor hangs when a worker dies (its pool is multiprocess.Pool); here a new
+pool runs the missing parts, and workers end with the process that started them. Remote workers
+return only files. `parts`, which is slow to import, is imported where it runs.
 """
 
 import json
@@ -43,8 +42,8 @@ _work: Work | None = None  # of a worker process
 class Local:
     """Processes on this machine.
 
-    workers: one core each; None: all available cores. A single worker runs in this process; with
-    isolate, in a process of its own, which may be killed.
+    workers: one core each; None: all cores. A single worker runs in this process, or with
+    isolate in one of its own, which may be killed.
     """
 
     workers: int | None = None
@@ -128,9 +127,8 @@ class Slurm:
     """An array job of Slurm, one task per part; this process waits for it, then merges.
 
     partition, time, qos, account: as for sbatch. workers: tasks at the same time; None: no limit.
-    memory_gb: per task. sbatch: further options of sbatch. poll_seconds: between two checks.
-    All nodes must see the folder of the data. Stopping this process stops no job: run again to
-    continue with what is missing.
+    memory_gb: per task. sbatch: its further options. poll_seconds: between two checks. All nodes
+    must see the folder of the data. Stopping this process stops no job: run again to continue.
     """
 
     partition: str
@@ -296,7 +294,6 @@ def _begin(work: Work, held: Connection) -> None:
 
 
 def _slow(work: Work) -> list[str]:
-    """Return what segmenters import for seconds, so that it is imported once for all workers."""
     chosen = json.dumps([source.segmenter.fingerprint() for source in work.sources.values()])
     return ["segmenters.prose.spacy_pipeline"] if '"backend": "spacy"' in chosen else []
 

@@ -172,7 +172,6 @@ def _passage(sample: dict[str, Any]) -> str:
 
 
 def _segmenter(fingerprint: dict[str, Any]) -> str:
-    """Return the name of a segmenter, with that of the one whose segments it changes."""
     name = str(fingerprint.get("segmenter", "not stated"))
     inner = fingerprint.get("parameters", {}).get("of", {})
     return f"{name} of {inner[TARGET]}" if TARGET in inner else name

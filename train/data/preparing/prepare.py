@@ -1,7 +1,7 @@
 """Documents -> cuts -> tokens and marks -> shards, once, so that training reads only shards.
 
 An engine makes the parts in parallel; merged in order, they give the same bytes for any number of
-workers and after any interruption. A run with the same request continues a killed one.
+workers and after any interruption.
 """
 
 import hashlib
@@ -10,8 +10,6 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import tokenizers
 
 from segmenters.wording import counted
 from train import stop
@@ -23,7 +21,7 @@ from train.data.preparing.source import Corpus
 from train.data.preparing.work import Task, Work
 from train.data.reading.documents import Part
 from train.data.store import folder
-from train.data.tokenizing.tokenizers import Tokenizer
+from train.data.tokenizing.tokenizers import Tokenizer, reopened
 from train.disk.files import read_json, write_whole
 from train.disk.manifest import plain
 from train.errors import DataError
@@ -54,10 +52,9 @@ def prepare(
     """Prepare each source into OUT/SOURCE/{train,validation,test}.
 
     limit: documents per source. if_exists: "refuse" a folder that holds a data set, "overwrite" it
-    once the new one is complete, or "auto" ("resume"): keep the data set if the request is the
-    same, else refuse and name the keys that differ. engine: makes the parts; by default local
-    processes. Raises DataError, or SegmenterError naming the document. Finished parts stay in
-    OUT/.part for another run to continue.
+    once the new one is complete, or "auto" ("resume"): keep it if the request is the same, else
+    refuse and name the keys that differ. Raises DataError, or SegmenterError naming the document.
+    Finished parts stay in OUT/.part for another run to continue.
     """
     if if_exists not in IF_EXISTS:
         raise DataError(f"if_exists must be {', '.join(IF_EXISTS)}, was: {if_exists}")
@@ -142,8 +139,7 @@ def _plan(
     digest = hashlib.sha256(json.dumps([request, states]).encode()).hexdigest()
     found = read_json(part / _PLAN) or {}
     if found.get("digest") == digest:
-        fast = tokenizers.Tokenizer.from_str(found["tokenizer"])
-        tokenizer = Tokenizer(fast=fast, eos=found["eos"], bos=found.get("bos"))
+        tokenizer = reopened(found["tokenizer"], found["eos"], found["bos"])
     else:
         folder.clear(part)
         parts = {

@@ -1,8 +1,6 @@
-"""A corpus and its sources: documents, their segmenters and filters.
+"""A corpus and its sources: documents, their segmenter and their filters.
 
-Filters are descriptions of datatrove's: a filter here is frozen and has a fingerprint; `step`
-builds the datatrove filter in the process that runs it. Dropped documents are counted by the
-filter's name.
+A filter is frozen and has a fingerprint; `step` builds datatrove's in the process that runs it.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 @dataclass(frozen=True, kw_only=True)
 class Filter(ABC):
-    """A filter that keeps or drops each document by itself."""
+    """A filter that keeps or drops each document by itself; its drops are counted by its name."""
 
     @property
     def name(self) -> str:
@@ -72,10 +70,9 @@ class Length(Filter):
 
 @dataclass(frozen=True, kw_only=True)
 class Datatrove(Filter):
-    """Any filter of datatrove.pipeline.filters, by the name of its class.
+    """Any filter of datatrove.pipeline.filters, by the name of its class, with its options.
 
-    Example: ``filter: GopherQualityFilter, options: {min_doc_words: 50}``. It must depend only on
-    the document; SamplerFilter needs its seed. LanguageFilter downloads a model of fastText.
+    It must depend only on the document (SamplerFilter needs its seed); LanguageFilter downloads.
     """
 
     filter: str
@@ -118,7 +115,6 @@ class Source:
 
     @property
     def kept(self) -> Levels:
-        """Return the levels of the segmenter that marks hold."""
         return Levels(of=self.segmenter, keep=self.levels, longest=self.longest)
 
     def segmenter_of(self, document: Document) -> Segmenter:
@@ -148,9 +144,8 @@ class Source:
 class Corpus:
     """What to prepare: sources, their common tokenizer, and how they are written.
 
-    split: of sources without their own. deduplicate: leave out documents that repeat an earlier
-    text of any source, apart from white space. shard_tokens: a shard with as many takes no further
-    document.
+    split: of sources without their own. deduplicate: leave out what repeats an earlier text of any
+    source, apart from white space. shard_tokens: a shard with as many takes no further document.
     """
 
     sources: Mapping[str, Source]
@@ -193,7 +188,7 @@ class Corpus:
         return replace(self, sources=sources)
 
     def texts(self, characters: int | None, *, training: bool = True) -> Iterator[str]:
-        """Yield about `characters` characters per source, for training or held out."""
+        """Yield about so many characters of each source, for training or held out."""
         for source in self.sources.values():
             read = 0
             split = source.split

@@ -1,8 +1,8 @@
 """Lengths of segments, and whether they depend on the document: figure 1 of the BiPE paper.
 
 He et al. (arXiv 2401.16421) found the same distribution of tokens per sentence at each document
-length, which is why counting segments extrapolates; these statistics show whether it holds for a
-corpus. Lengths are in tokens, including the end-of-document token, over all splits.
+length, which is why counting segments extrapolates. Lengths are in tokens, with the end of the
+document, over all splits.
 """
 
 from collections import Counter
@@ -40,7 +40,6 @@ class Lengths:
         self._lengths[bucket].update(dict(zip(lengths.tolist(), times.tolist(), strict=True)))
 
     def state(self) -> list[Any]:
-        """Return the counts as JSON-able values: documents and lengths per bucket."""
         return [[documents, sorted(lengths.items())] for documents, lengths in self._buckets()]
 
     def merge(self, state: list[Any]) -> None:
@@ -49,7 +48,6 @@ class Lengths:
             self._lengths[bucket].update(dict(lengths))
 
     def summary(self) -> dict[str, Any]:
-        """Return tokens per segment over all documents, and per bucket of document length."""
         bounds = pairwise([*DOCUMENT_EDGES, None])
         buckets = [
             {
@@ -88,7 +86,6 @@ class Shares:
         return self._counts
 
     def table(self) -> dict[str, dict[str, int]]:
-        """Return the counts by name, most characters first."""
         ordered = sorted(self._counts.items(), key=lambda item: (-item[1][1], item[0]))
         return {name: {"documents": n, "characters": size} for name, (n, size) in ordered}
 
@@ -103,7 +100,6 @@ class Sample:
         self.best: tuple[int, dict[str, Any]] = (-1, {})
 
     def offer(self, text: str, cuts: Cuts, *, id: str, split: str) -> None:
-        """Keep a passage of this document if its rank is higher."""
         rank = 2 * self._ORDER.index(split) + (len(text) >= SAMPLE_CHARACTERS)
         if rank <= self.best[0]:
             return

@@ -44,10 +44,9 @@ class Task:
 class Work:
     """All tasks of a preparation; the rank of a task is its index.
 
-    product: what to make of each part: its data sets, or the hashes of its documents. deduplicate:
-    leave out the documents that `duplicates` lists. digest: identifies the request; results of
-    other requests are ignored. descriptions: what the manifests of a source hold besides counts and
-    files.
+    product: what to make of each part: data sets, or the hashes of its documents. deduplicate:
+    leave out what `duplicates` lists. digest: of the request; results of others are ignored.
+    descriptions: what the manifests of a source hold besides counts and files.
     """
 
     folder: Path
@@ -69,14 +68,12 @@ class Work:
         return replace(self, tasks=[self.tasks[rank] for rank in ranks])
 
     def hashing(self) -> Work:
-        """Return the work of hashing all documents, which precedes writing them."""
         return replace(self, product="hashes", deduplicate=False)
 
     def place(self, rank: int) -> Path:
         return self.folder / self.product / str(self.tasks[rank])
 
     def duplicates(self, rank: int) -> Path:
-        """Return the file that lists the documents to leave out of a part (duplicates.py)."""
         return self.folder / "duplicates" / f"{self.tasks[rank]}.places"
 
     def result(self, rank: int) -> dict[str, Any] | None:

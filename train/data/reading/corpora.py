@@ -1,7 +1,6 @@
-"""Real text from pip packages: a Bible for prose, installed packages for code.
+"""Real text from installed packages: a Bible for prose, Python files for code.
 
-Nothing is downloaded or copied: files are read where they are installed. Packages are found, never
-imported, so that none of their code runs.
+Packages are found, never imported, so that none of their code runs.
 """
 
 import importlib.util
@@ -25,8 +24,6 @@ _NEVER = {"site-packages", "dist-packages", "__pycache__"}
 
 
 class Verse(NamedTuple):
-    """A verse of the Bible; citation: for example "Genesis 1:3"."""
-
     citation: str
     book: str
     chapter: int

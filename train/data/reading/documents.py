@@ -2,13 +2,10 @@
 
 Text becomes valid Unicode: bytes that are not UTF-8 and lone surrogates (which JSON can spell and
 no tokenizer can encode) become U+FFFD and are counted. Nothing else changes, because segmenters cut
-at line ends, blank lines and indentation; only `unwrap` joins lines, on request.
+at line ends and indentation; only `unwrap` joins lines, on request.
 
 The division into parts, each read by one worker, depends only on the corpus, so that any number of
-workers writes the same bytes. The split of a document is a hash of its id, or the user's choice;
-the hash does not depend on the order or number of documents, so that documents keep their split
-when a corpus grows. Where documents are few and long (books), name the ids, or split each of them
-(`split.Split.within`).
+workers writes the same bytes.
 """
 
 import hashlib
@@ -42,9 +39,8 @@ Sized = TypeVar("Sized")
 class Document:
     """A text with its name.
 
-    kind: of the text ("prose", "code", "proof"), for choosing a segmenter. id: unique in its
-    source; its hash decides the split. source: where it was read from. replaced: number of
-    characters replaced by U+FFFD.
+    kind: of the text ("prose", "code", "proof"). id: unique in its source; it decides the split.
+    source: where it was read from. replaced: number of characters replaced by U+FFFD.
     """
 
     text: str
@@ -59,8 +55,7 @@ class Document:
 class Part:
     """A piece of a source.
 
-    where: JSON-able values by which its reader finds it; empty for the whole source. size: stored
-    bytes; None if unknown before reading.
+    where: JSON-able values by which its reader finds it; empty: all. size: stored bytes, if known.
     """
 
     where: Mapping[str, Any] = field(default_factory=dict)
@@ -89,9 +84,8 @@ class Bad(DataError):
 class Reader:
     """An iterable of documents; each pass yields the same ones in the same order.
 
-    kind: of all its documents. source: name that documents carry; by default the class name.
-    licence: of the text, for the manifest. limit: maximum number of documents. unwrap: join the
-    lines of hard-wrapped prose.
+    source: name that documents carry; by default the class name. licence: of the text, for the
+    manifest. limit: maximum number of documents. unwrap: join the lines of hard-wrapped prose.
     """
 
     kind: str = "prose"
@@ -127,7 +121,6 @@ class Reader:
         return self.parts() if self.limit is None else [Part()]
 
     def take(self, part: Part) -> Iterator[Document | Bad]:
-        """Yield what a worker reads of one part of `division`."""
         return self.read_part(part) if self.limit is None else self._limited(self.read())
 
     def _limited(self, items: Iterator[Document | Bad]) -> Iterator[Document | Bad]:
@@ -155,7 +148,6 @@ class Reader:
     def document(
         self, text: str, *, id: str, replaced: int = 0, meta: Mapping[str, Any] | None = None
     ) -> Document:
-        """Make a document of a text, cleaned and, if asked for, unwrapped."""
         text, surrogates = clean(text)
         return Document(
             text=unwrap(text) if self.unwrap else text,
@@ -171,8 +163,7 @@ class Reader:
 class TolerantReader(Reader):
     """A reader of files or rows, some of which may hold no document.
 
-    on_bad: "error" at the first that cannot be read, is cut short, is not JSON or lacks the text,
-    or "skip" and count it.
+    on_bad: "error" at the first that cannot be read or lacks the text, or "skip" and count it.
     """
 
     on_bad: OnBad = "error"
@@ -206,8 +197,8 @@ def clean(text: str) -> tuple[str, int]:
 def decode(data: bytes, *, errors: str, offset: int = 0) -> tuple[str, int]:
     """Decode UTF-8 without a byte order mark; also return the number of replaced characters.
 
-    errors: "replace" bad bytes, or "fail": raise DataError with the offset of the first one.
-    offset: of `data` in its file, for that message.
+    errors: "replace" bad bytes, or "fail": DataError with the place of the first one; offset: of
+    `data` in its file.
     """
     if errors not in ("replace", "fail"):
         raise DataError(f"encoding_errors must be replace or fail, was: {errors}")
@@ -235,7 +226,6 @@ def unwrap(text: str) -> str:
 
 
 def part_size(total: int) -> int:
-    """Return the size in bytes of each part of a corpus of `total` bytes."""
     return min(max(total // PARTS, SMALLEST), LARGEST)
 
 
@@ -255,7 +245,6 @@ def grouped(items: Iterable[tuple[Sized, int]], *, size: int) -> Iterator[tuple[
 
 
 def ranges(number: int, *, each: int) -> Sequence[tuple[int, int]]:
-    """Split the numbers from 0 to `number` into ranges (start, stop) of `each`."""
     return [(start, min(start + each, number)) for start in range(0, number, max(1, each))]
 
 

@@ -1,17 +1,13 @@
 """Rows of a corpus: which ones are read, which field is the text, and which fields are kept.
 
-The `filter` of readers; all conditions must hold:
+The `filter` of readers; all conditions must hold, and a null is in no range and matches nothing:
 
     {"meta.pile_set_name": ["ArXiv", "Github"],        one of these values
      "stars": {"at_least": 10, "at_most": 1000},       a range
      "path": {"matches": "\\.py$", "not": ["setup.py"]}}
 
-A dotted name is a nested field; a null is in no range and matches nothing.
-
-Other fields are kept only on request, so that a row takes no more memory than its text; by default
-those that choose a segmenter (`segmenters.fields`), in the row or in its `meta`, if they are short.
-Those that `meta_keys` names are kept whole, such as boundaries for `segmenters.Given`. Only the
-columns of these fields are read from Parquet files.
+Other fields take memory, so only those are kept that choose a segmenter (`segmenters.fields`), in
+the row or in its `meta`, if they are short; those that `meta_keys` names are kept whole.
 """
 
 import re
@@ -37,9 +33,9 @@ class Rows(TolerantReader):
     """A reader of rows: objects with fields.
 
     text_key, id_key: dotted for nested fields; without id_key, the place names the document.
-    meta_keys: fields to keep for the segmenter; by default those that `Auto` knows. filter:
-    see the module. text_key may name the messages of a conversation (`conversation`), or a list of
-    texts or of objects with a `text`, such as steps, which are joined by line ends.
+    meta_keys: fields to keep for the segmenter; by default those that `Auto` knows. filter: see the
+    module. The text may be the messages of a conversation, or a list of texts or of objects with a
+    `text`, which are joined by line ends.
     """
 
     text_key: str = "text"
@@ -92,8 +88,7 @@ def dig(row: Mapping[str, Any], key: str, *, parameter: str, where: str = "") ->
 def conversation(found: Any) -> Any:
     """Return the messages of a conversation as one text in ChatML; anything else as it is.
 
-    Messages are objects with `role` and `content`, or with `from` and `value`; content in parts is
-    the text of its parts.
+    Messages have `role` and `content`, or `from` and `value`; of content in parts, the texts count.
     """
     if not isinstance(found, list) or not found:
         return found
@@ -112,7 +107,6 @@ def conversation(found: Any) -> Any:
 
 
 def joined(parts: list[Any]) -> Any:
-    """Return texts, or the texts of objects, in one, with line ends between; else the list."""
     texts = [part.get("text") if isinstance(part, Mapping) else part for part in parts]
     known = [text for text in texts if isinstance(text, str)]
     return "\n".join(known) if len(known) == len(parts) else parts
@@ -121,7 +115,6 @@ def joined(parts: list[Any]) -> Any:
 def fields_of(
     row: Mapping[str, Any], text_key: str, keys: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """Return the named fields of a row; those in `meta` or `metadata` stay nested there."""
     names = [key for key in KNOWN_FIELDS if key != text_key] if keys is None else keys
     return kept_fields(row, names, whole=keys is not None)
 
@@ -144,7 +137,6 @@ def columns_of(schema: Any, keys: Sequence[str] | None = None) -> list[str]:
 
 
 def check_conditions(conditions: Conditions | None) -> None:
-    """Raise DataError with the key of an invalid condition."""
     for field, condition in (conditions or {}).items():
         if not isinstance(condition, Mapping):
             _require_list(f"filter.{field}", condition)
@@ -170,7 +162,6 @@ def check_conditions(conditions: Conditions | None) -> None:
 
 
 def keeps(row: Mapping[str, Any], conditions: Conditions | None, *, where: str) -> bool:
-    """Return whether all conditions hold for a row; DataError names a missing field."""
     return all(
         _holds(dig(row, field, where=f"{where}: ", parameter="filter"), condition)
         for field, condition in (conditions or {}).items()

@@ -1,8 +1,7 @@
 """Readers of files: text, JSON lines, CSV and Parquet, also compressed, on disks and at addresses.
 
 Files are read in sorted order and ids are relative to the folder, so that a corpus gives the same
-documents wherever it is stored. `encoding_errors` is for bytes that are not UTF-8 (Parquet holds
-text, not bytes); `on_bad` is for files and rows without a document.
+documents wherever it is stored.
 """
 
 import csv
@@ -82,7 +81,7 @@ class Files(TolerantReader):
             yield from self.guarded(File(*file), where)
 
     def pieces(self, file: File, *, size: int) -> list[tuple[dict[str, Any], int]]:
-        """Return the pieces of a large file: arguments of `read_file`, and bytes (about `size`)."""
+        """Return pieces of a large file: arguments of `read_file`, and bytes (about `size`)."""
         return []
 
     def guarded(self, file: File, where: dict[str, Any]) -> Iterator[Document | Bad]:
@@ -210,8 +209,8 @@ class JSONL(Rows, Files):
 class CSV(Rows, Files):
     """One document per row of a table whose first row names its columns.
 
-    delimiter: None: the first of comma, semicolon, tab and bar with which the first row names
-    the `text_key`, or the most frequent there; a tab in files called .tsv.
+    delimiter: None: a tab in .tsv; else the first of comma, semicolon, tab and bar with which the
+    first row names `text_key`, or the most frequent there.
     """
 
     pattern: str = "**/*.csv*"
@@ -238,7 +237,6 @@ class CSV(Rows, Files):
             raise Bad(where=str(file), rule="not CSV", detail=detail) from None
 
     def _found(self, text: str) -> str:
-        """Return the delimiter with which the first row names `text_key`, else a comma."""
         for delimiter in ",;\t|":
             first = csv.reader(io.StringIO(text[:_FIRST_ROW], newline=""), delimiter=delimiter)
             with suppress(csv.Error):
@@ -292,7 +290,6 @@ class Parquet(Rows, Files):
                     number += 1
 
     def rows_at_once(self, metadata: Any) -> int:
-        """Return `batch_rows`, or fewer if rows are large, to bound memory."""
         groups = map(metadata.row_group, range(metadata.num_row_groups))
         mean = max((g.total_byte_size // max(1, g.num_rows) for g in groups), default=0)
         return max(1, min(self.batch_rows, self.batch_bytes // max(1, mean)))

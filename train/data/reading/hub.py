@@ -1,7 +1,6 @@
 """Reader of Hugging Face data sets, streamed or downloaded, and of local files through `datasets`.
 
-`datasets` is only a reader here, and is imported on first use. Since version 4 it loads no scripts;
-the error explains how to name their files instead.
+Since version 4 it loads no scripts; the error explains how to name their files instead.
 """
 
 from collections.abc import Iterator

@@ -4,9 +4,7 @@
     Repositories(of=TextFiles(path="one", pattern="**/*"), depth=0)         the folder is one
     Repositories(of=JSONL(path="rows.jsonl"), key="repo_name")      so are rows that share a field
 
-In a folder its README comes first, then its files, then its folders, by name. Hidden files,
-installed packages and files that hold no text are left out. `segmenters.Repository` cuts each file
-by its own kind.
+Hidden files, installed packages and files that hold no text are left out.
 """
 
 from collections.abc import Iterable, Iterator
@@ -40,9 +38,8 @@ class Repositories(Reader):
     """One document per repository; its fields say where its files begin.
 
     of: the reader of the files, or of rows with one file each. key: field of a row that names the
-    repository, dotted if nested; the rows of one follow each other in one file. depth: without
-    `key`, how many leading folders of a file name it. header: a line before each file, such as
-    "# {path}"; None: none.
+    repository; the rows of one follow each other. depth: without `key`, how many leading folders of
+    a file name it. header: a line before each file, such as "# {path}".
     """
 
     of: Reader

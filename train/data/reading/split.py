@@ -1,9 +1,8 @@
-"""Which documents are for training, validation and test.
+"""Which documents are for training, validation and test: by a hash of the id, or the user's choice.
 
-The split of a document is a hash of its id, or the user's choice. Where documents are few, a share
-of 2% may be none, so `within: auto` then decides by their number: up to SOME are each split; up to
-MANY, whole ones are drawn by their hash, at least one for each split; above, the shares hold. The
-same documents always have the same split.
+The hash does not depend on other documents, so they keep their split when a corpus grows. Where
+they are few, a share of 2% may be none, so `within: auto` decides by their number: up to SOME are
+each split; up to MANY, whole ones are drawn, at least one for each split; above, the shares hold.
 """
 
 import hashlib
@@ -34,8 +33,8 @@ class Split:
     """Shares of documents for validation and test; the rest is for training.
 
     salt: change it to draw other splits. ids: document ids by split, which override the hash.
-    within: split each document instead, at line ends: its first part is for training, then comes
-    that for validation, then that for test; "auto": see `for_few`. why: that decision.
+    within: split each document instead, at line ends, into parts for training, validation and test,
+    in this order; "auto": see `for_few`. why: that decision.
     """
 
     validation: float = 0.02

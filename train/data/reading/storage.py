@@ -1,12 +1,11 @@
 """Where files are and how they are opened: on disks, at addresses of fsspec, in zip archives.
 
-An address contains "://": s3://, hf://, https://, and chains such as
-zip://a.jsonl::s3://bucket/a.zip. Keys of a protocol are configured in fsspec. Files are unpacked
-according to their suffix; one that ends too early is a fault, never a short file.
+An address contains "://"; chains such as zip://a.jsonl::s3://bucket/a.zip are addresses, too. Files
+are unpacked by their suffix; one that ends too early is a fault, never a short file.
 
-Large files are read in pieces. A plain file is cut at line ends, after counting the line number of
-each piece, since documents are named by their lines. A compressed file can only be read from its
-start: each piece unpacks all and keeps its own lines, which costs little next to tokenizing.
+Large files are read in pieces. A plain file is cut at line ends, after counting the lines of each
+piece, since documents are named by them. A compressed file can only be read from its start: each
+piece unpacks all and keeps its own lines, which costs little next to tokenizing.
 """
 
 import bz2
@@ -51,7 +50,7 @@ class File:
     """A file of a corpus.
 
     path: as opened. name: relative to the corpus folder; ids are made of it. size: bytes as stored.
-    changed: differs after a change of the content (a time or an ETag); empty if unknown.
+    changed: differs after a change of the content (a time or an ETag), if known.
     """
 
     path: str
@@ -64,7 +63,6 @@ class File:
 
     @property
     def packed(self) -> bool:
-        """Whether the file is compressed, and so can only be read from its start."""
         return suffix(self.path) in _UNPACKERS
 
 
@@ -91,7 +89,6 @@ def listed(path: str, *, pattern: str) -> list[File]:
 
 
 def names_in(folder: Path) -> Iterator[str]:
-    """Yield the names of all files below a folder."""
     for file in folder.rglob("*"):
         if file.is_file():
             yield file.relative_to(folder).as_posix()
@@ -110,7 +107,7 @@ def other_endings(names: Iterable[str], *, than: Collection[str], more: int = 0)
 
 @contextmanager
 def opened(file: File) -> Iterator[IO[bytes]]:
-    """Open and unpack a file; OSError if it cannot be read, Bad if it is cut short or damaged."""
+    """Open and unpack a file; OSError if it cannot be read, Bad if it is cut short."""
     with raw(file) as packed:
         if not file.packed:
             yield packed
@@ -182,9 +179,9 @@ def spans(file: File, *, size: int) -> list[tuple[dict[str, Any], int]]:
 def lines_of(file: File, span: Span) -> Iterator[tuple[int, int, list[bytes]]]:
     """Yield number (from 1), offset (bytes) and, in a list, the bytes of each line of a span.
 
-    A caller that pops the line from its list holds the only reference: a line may be very large.
-    Lines end only at "\\n", because JSON strings may contain other line separators. A packed file
-    that is cut short raises Bad in its first piece only.
+    A caller that pops a line from its list holds the only reference: it may be very large. Lines
+    end only at "\\n": JSON strings may contain other line separators. A packed file that is cut
+    short raises Bad in its first piece only.
     """
     try:
         with opened(file) as lines:
@@ -233,7 +230,6 @@ def _remote(path: str, *, pattern: str) -> list[File]:
 
 
 def _address(system: Any, path: str, name: str) -> str:
-    """Return the address of a file found under `path`, with its chain and user name."""
     first, chained, rest = path.partition("::")
     if chained:
         return f"{first.partition('://')[0]}://{name}{chained}{rest}"

@@ -1,7 +1,7 @@
 """How a run reads its data, as the configuration says it: packing, and the mixture of sources."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -19,7 +19,7 @@ class Packing:
 
     strategy: see packing.py. split_documents: whether positions "restart" or "continue" where a
     document is cut. prompt_level: level (number or name) whose first segment in each document is a
-    prompt, and then no document is cut; None: all tokens are scored.
+    prompt, which is not scored; then no document is cut.
     """
 
     strategy: str = "concat"
@@ -27,20 +27,15 @@ class Packing:
     prompt_level: int | str | None = None
 
     def __post_init__(self) -> None:
-        if self.strategy not in PACKINGS:
-            raise DataError(
-                f"rows.packing must be one of {', '.join(PACKINGS)}, was: {self.strategy}"
-            )
-        if self.split_documents not in SPLIT_DOCUMENTS:
-            raise DataError(
-                f"rows.split_documents must be restart or continue, was: {self.split_documents}"
-            )
+        how, split = self.strategy, self.split_documents
+        if how not in PACKINGS:
+            raise DataError(f"rows.packing must be one of {', '.join(PACKINGS)}, was: {how}")
+        if split not in SPLIT_DOCUMENTS:
+            raise DataError(f"rows.split_documents must be restart or continue, was: {split}")
         if self.prompt_level is None:
             return
-        for key, value, allowed in (
-            ("packing", self.strategy, WHOLE),
-            ("split_documents", self.split_documents, SPLIT_DOCUMENTS[:1]),
-        ):
+        asked = (("packing", how, WHOLE), ("split_documents", split, SPLIT_DOCUMENTS[:1]))
+        for key, value, allowed in asked:
             if value not in allowed:
                 raise DataError(
                     f"rows.{key} must be {' or '.join(allowed)}, since documents with a prompt "
@@ -58,8 +53,7 @@ class Mixture:
 
     sources: weights by name, or a list of names; by default all sources, weighted by their rows.
     The name of a folder means all its sources, which share its weight by their tokens. temperature:
-    weights are tokens^(1/T) instead. max_epochs: maximum per source, above which if_repeated warns
-    or refuses.
+    weights are tokens^(1/T). max_epochs: per source, above which if_repeated warns or refuses.
     """
 
     sources: Mapping[str, float] | Sequence[str] | None = None
@@ -84,11 +78,9 @@ def uneven(global_batch: int, micro_batch: int, *, devices: int, context: int) -
     )
 
 
-def require_known(names: Iterable[str], *, known: Mapping[str, object]) -> None:
-    """Raise DataError for an unknown source, with the nearest known name."""
-    for name in names:
-        if name not in known:
-            raise DataError(f"rows.sources.{name}: no such source; {nearest(name, known)}")
+def require_known(name: str, *, known: Mapping[str, object]) -> None:
+    if name not in known:
+        raise DataError(f"rows.sources.{name}: no such source; {nearest(name, known)}")
 
 
 def by_temperature(tokens: Mapping[str, int], *, temperature: float) -> dict[str, float]:
@@ -103,9 +95,8 @@ def by_temperature(tokens: Mapping[str, int], *, temperature: float) -> dict[str
 def require_weights(
     weights: Mapping[str, float | Fraction], *, known: Mapping[str, object]
 ) -> None:
-    """Raise DataError for an invalid weight, or the weight of an unknown source."""
-    require_known(weights, known=known)
     for name, weight in weights.items():
+        require_known(name, known=known)
         if not 0 <= weight < math.inf:
             raise DataError(f"rows.sources.{name}: a weight must be 0 or more, was: {weight}")
     if not any(weights.values()):

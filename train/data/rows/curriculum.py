@@ -1,9 +1,8 @@
 """A curriculum of row lengths: short rows first (2108.06084), with the data in the same order.
 
 Rows are packed and shuffled only at `row_length`. An earlier stage reads each of them in equal
-parts with the same targets, each once. So an epoch loses nothing where stages change, and the state
-stays one integer: rows of `row_length` consumed. A document that goes on in the next part restarts
-or continues like one that a row cuts.
+parts with the same targets, so an epoch loses nothing where stages change, and the state stays one
+integer. A document that goes on in the next part restarts or continues like one that a row cuts.
 
     row_length 8     |a a a a a b b b|c c ...     a, b, c documents
     length 4         |a a a a|a b b b|c c ...     as many tokens per step (budget tokens)
@@ -55,17 +54,14 @@ class Curriculum:
         for index, given in enumerate(self.stages):
             key = f"rows.curriculum[{index}]"
             if set(given) != {"length", "steps"}:
-                raise DataError(
-                    f"{key} must be {{length: tokens, steps: steps}}, was: {dict(given)}"
-                )
+                rule = "must be {length: tokens, steps: steps}"
+                raise DataError(f"{key} {rule}, was: {dict(given)}")
+            length, before = given["length"], self.stages[index - 1]["length"] if index else 0
             if given["steps"] < 1:
                 raise DataError(f"{key}.steps must be at least 1, was: {given['steps']}")
-            before = self.stages[index - 1]["length"] if index else 0
-            if given["length"] <= before:
-                raise DataError(
-                    f"{key}.length must be above the previous one ({before}), was: "
-                    f"{given['length']}"
-                )
+            if length <= before:
+                rule = f"must be above the previous one ({before})"
+                raise DataError(f"{key}.length {rule}, was: {length}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

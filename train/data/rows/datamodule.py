@@ -1,9 +1,8 @@
 """The Lightning data module: prepared shards in, batches out, one integer of state.
 
-Training code sets `consumed_rows` to the `rows_after` of a batch after its step; checkpoints store
-it, and the loader resumes there with any number of ranks and any micro-batch. A run with other rows
-(seed, lengths, weights, data) cannot resume, nor one with another global batch unless it is to be
-converted: consumed rows then stay consumed.
+Training sets `consumed_rows` to the `rows_after` of a batch after its step; the loader resumes
+there with any number of ranks and any micro-batch. A run with other rows (seed, lengths, weights,
+data) cannot resume, nor one with another global batch unless it is to be converted.
 """
 
 import hashlib
@@ -33,12 +32,12 @@ log = logging.getLogger("bipe")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowStatistics:
-    """The rows that a run reads from one source. An epoch is each row once.
+    """The rows that a run reads from one source.
 
-    rows, documents, tokens: per epoch. read: rows of the whole run. padding: share of inputs that
-    are padding. targets: share of inputs whose next token is scored. documents_per_row: also counts
-    parts of documents. long_documents: share of inputs in documents of at least row_length tokens,
-    over the rows that the run reads from.
+    rows, documents, tokens: per epoch, which is each row once. read: rows of the whole run.
+    padding: share of inputs that are padding. targets: share of inputs whose next token is scored.
+    documents_per_row: also counts parts of documents. long_documents: share of inputs in documents
+    of at least row_length tokens.
     """
 
     source: str
@@ -57,7 +56,6 @@ class RowStatistics:
 
 
 def row_statistics(order: RowOrder, *, rows: int) -> list[RowStatistics]:
-    """Count what a run of `rows` global rows reads of each source, without reading tokens."""
     read = order.deal.counts(rows)
     return [
         RowStatistics(
@@ -76,7 +74,6 @@ def row_statistics(order: RowOrder, *, rows: int) -> list[RowStatistics]:
 
 
 def table(statistics: Sequence[RowStatistics]) -> list[str]:
-    """Return a line of headings and a line per source."""
     width = max(len("source"), *(len(each.source) for each in statistics))
     head = f"{'source':<{width}} {'rows':>11} {'tokens':>15} {'epochs':>8}"
     head += f" {'padding':>8} {'documents/row':>14} {'targets':>8} {'long documents':>15}"
@@ -93,12 +90,10 @@ class LMDataModule(lightning.LightningDataModule):
 
     folder: one or several that `bipe prepare` wrote; level, coarser: see `DataSets`.
     row_length: inputs of a row, in tokens. global_batch: rows per optimizer step. micro_batch: rows
-    per device at once. steps: of the run. With packing long_first and without epochs, the run reads
-    only the rows of documents of at least row_length, and shorter ones if those are too few.
-    epochs: passes over the rows of all sources, instead of steps. drop_last: drop a short last
-    batch instead of padding it. on_batch_change: whether a run may resume with another
-    global_batch. validation_rows: maximum per source; 0 disables validation. verify: check all
-    files before the first step. context_parallel: number of neighbouring ranks that share rows.
+    per device at once. steps: of the run. epochs: passes over the rows of all sources, instead of
+    steps. drop_last: drop a short last batch instead of padding it. on_batch_change: whether a run
+    may resume with another global_batch. validation_rows: maximum per source; 0 disables
+    validation. verify: check all files first. context_parallel: neighbouring ranks that share rows.
     """
 
     def __init__(
@@ -169,8 +164,7 @@ class LMDataModule(lightning.LightningDataModule):
 
     def epoch_steps(self) -> int:
         rows = self.end_row()
-        if rows is None:
-            raise DataError("epochs must be set to count steps")
+        assert rows is not None
         steps = self.stages.steps(rows)
         if self.drop_last and self.stages.consumed(steps) > rows:
             steps -= 1

@@ -2,13 +2,11 @@
 
 The rows of a step are the next `global_batch` in the order of a RowOrder; micro-batch m of rank r
 takes `micro` of them from m * (micro * world) + r * micro on. So a global batch is the same for any
-world size and micro-batch, and one integer is enough to resume at any step. Rows are read from
-mapped memory by numpy, for which a thread suffices; nothing is forked next to a process group.
+world size and micro-batch, and one integer is enough to resume at any step. A thread suffices to
+read mapped memory by numpy; nothing is forked next to a process group.
 
-The loss of an optimizer step is a sum over targets divided by `step_targets`, the number of scored
-targets of the whole global batch, over all ranks and micro-batches. So, unlike a mean of means, it
-does not depend on how the global batch is divided. Position ids are not here: bipe.positions
-derives them from the marks on the device.
+The loss of a step is a sum over targets divided by `step_targets`, the number of scored targets of
+the global batch: unlike a mean of means, it does not depend on how the batch is divided.
 """
 
 from __future__ import annotations
@@ -35,12 +33,11 @@ from train.errors import DataError
 class RowLoader:
     """Micro-batches of one rank, from `start_row` to the end of step `steps`.
 
-    micro_batch: rows per rank at once. global_batch: rows per optimizer step over all ranks and
-    micro-batches. start_row: global rows consumed before. steps: optimizer steps of the whole run,
-    including those before `start_row`. stages: of row lengths; by default only one. start_step: the
-    step that begins at `start_row`; the default assumes that the global batch never changed.
-    end_row: rows from here on are blank and fill up the last batch. pin: copy batches to
-    page-locked memory, from which a GPU reads while it computes.
+    micro_batch: rows per rank at once. global_batch: rows per step over all ranks. start_row:
+    global rows consumed before. steps: of the whole run. start_step: the step that begins at
+    `start_row`; the default assumes that the global batch never changed. end_row: rows from here on
+    are blank and fill up the last batch. pin: copy batches to page-locked memory, from which a GPU
+    reads.
     """
 
     def __init__(
@@ -61,8 +58,6 @@ class RowLoader:
         for name, value in (("micro_batch", micro_batch), ("global_batch", global_batch)):
             if value < 1:
                 raise DataError(f"{name} must be at least 1, was: {value}")
-        if not 0 <= rank < world:
-            raise DataError(f"rank must be from 0 to {world - 1}, was: {rank}")
         if global_batch % (micro_batch * world):
             raise DataError(
                 f"global_batch must be a multiple of micro_batch * world, was: {global_batch} for "
@@ -114,15 +109,9 @@ class RowLoader:
             where = np.minimum(places, len(source) - 1)
             sources = source[where].tolist()
             read = self.order.read(sources, row[where].tolist(), parts.tolist(), parts=stage.parts)
-            batch = collate(
-                read,
-                sources=sources,
-                continues=self.order.continues,
-                step=step,
-                step_targets=step_targets,
-                rows_after=after,
-                tokens_after=after * self.order.row_length,
-            )
+            counts = {"step": step, "step_targets": step_targets, "rows_after": after}
+            counts["tokens_after"] = after * self.order.row_length
+            batch = collate(read, sources=sources, continues=self.order.continues, **counts)
             yield batch.pinned() if self.pin else batch
 
     def _step_of(self, row: int) -> int:
@@ -140,10 +129,9 @@ class ValidationLoader:
     """Micro-batches of one rank over at most `rows_per_source` rows of each source.
 
     The rows are evenly spaced over each source and always the same. A batch holds rows of one
-    source; its step counts batches over all ranks, its step_targets are its own, and it consumes no
-    rows. All ranks get the same number of batches, because ranks that validate in step must not
-    wait for one that is done. Spare batches have no scored target, and so no weight in a
-    token-weighted mean.
+    source; its step counts batches over all ranks, and its step_targets are its own. All ranks get
+    the same number, because ranks that validate in step must not wait for one that is done: spare
+    batches have no scored target.
     """
 
     def __init__(
@@ -181,15 +169,10 @@ class ValidationLoader:
     def _read(self, number: int) -> Batch:
         source, chosen = self._batches[number]
         rows = self._rows[source]
-        return collate(
-            rows.read(chosen),
-            sources=[source] * len(chosen),
-            continues=rows.continues,
-            step=number,
-            step_targets=int(rows.targets(chosen).sum()),
-            rows_after=0,
-            tokens_after=0,
-        )
+        counts = {"step": number, "step_targets": int(rows.targets(chosen).sum())}
+        counts |= {"rows_after": 0, "tokens_after": 0}
+        sources = [source] * len(chosen)
+        return collate(rows.read(chosen), sources=sources, continues=rows.continues, **counts)
 
 
 _AHEAD = 4  # batches
@@ -257,7 +240,6 @@ class Batch:
         return self._each(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pinned(self) -> Batch:
-        """Return the batch in page-locked memory, from which a GPU copies while it computes."""
         return self._each(Tensor.pin_memory)
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Batch:
@@ -270,16 +252,9 @@ class Batch:
 
 
 def collate(
-    rows: Sequence[Row],
-    *,
-    sources: Sequence[int],
-    continues: bool,
-    step: int,
-    step_targets: int,
-    rows_after: int,
-    tokens_after: int,
+    rows: Sequence[Row], *, sources: Sequence[int], continues: bool, **counts: int
 ) -> Batch:
-    """Stack rows of equal length; continues: whether to keep their carries."""
+    """Stack rows of equal length; continues: keep their carries. counts: the numbers of a Batch."""
     tokens = np.stack([row.tokens for row in rows])
     marks = np.stack([row.marks for row in rows])
     targets = tokens[:, 1:].copy()
@@ -305,8 +280,5 @@ def collate(
         carry=torch.from_numpy(np.stack([row.carry for row in rows])) if continues else None,
         source=torch.tensor(list(sources), dtype=torch.int64),
         packed=padding is not None or bool((place < targets.shape[1]).any()),
-        step=step,
-        step_targets=step_targets,
-        rows_after=rows_after,
-        tokens_after=tokens_after,
+        **counts,
     )

@@ -65,30 +65,23 @@ class Deal:
     """
 
     def __init__(self, weights: Sequence[float | Fraction]) -> None:
-        if not weights:
-            raise DataError("rows.sources: at least one weight must be above 0")
         self.weights = _whole(weights)
         self._root = _tree(list(range(len(weights))), self.weights)
 
     def turns(self, numbers: Integers) -> tuple[Integers, Integers]:
         """Return the source of each global row, and how many rows that source gave before it."""
-        source = np.empty(numbers.shape, np.int64)
-        turn = np.empty(numbers.shape, np.int64)
+        source, turn = np.empty((2, numbers.size), np.int64)
         nodes = [(self._root, np.arange(numbers.size), numbers.reshape(-1))]
-        flat_source, flat_turn = source.reshape(-1), turn.reshape(-1)
         while nodes:
             node, where, own = nodes.pop()
             if isinstance(node, int):
-                flat_source[where], flat_turn[where] = node, own
+                source[where], turn[where] = node, own
                 continue
             before = node.given(own)
             left = node.given(own + 1) > before
-            right = ~left
-            if left.any():
-                nodes.append((node.left, where[left], before[left]))
-            if right.any():
-                nodes.append((node.right, where[right], (own - before)[right]))
-        return source, turn
+            nodes.append((node.left, where[left], before[left]))
+            nodes.append((node.right, where[~left], (own - before)[~left]))
+        return source.reshape(numbers.shape), turn.reshape(numbers.shape)
 
     def counts(self, number: int) -> list[int]:
         counts = [0] * len(self.weights)
@@ -176,10 +169,9 @@ def _keys(seed: int, epoch: int) -> Keys:
 class RowOrder:
     """An endless order of rows of several sources, shuffled and in exact proportions.
 
-    weights: share of rows of each source, in any scale; a source of weight 0 or not named is left
-    out; by default the number of its rows. first: global rows of the run, of which each source
-    gives only its rows of long documents, or more of its first rows if those are too few; None: all
-    rows in each epoch.
+    weights: share of rows of each source, in any scale; one of weight 0 or not named is left out;
+    by default the number of its rows. first: global rows of the run, of which each source gives
+    only its rows of long documents, or more of its first rows if those are too few; None: all rows.
     """
 
     def __init__(

@@ -47,8 +47,8 @@ class Row:
     tokens: int64 [row_length + 1]. marks: uint8 [row_length + 1]. padding: number of padding tokens
     at the end. carry: int64 [3]: token index, open segment and place in it before the row, and with
     several levels the open unit of each in the next coarser one; zeros where the row begins a
-    document or positions restart. scored: bool [row_length + 1], where a
-    token is a target; None: wherever the packing allows it.
+    document or positions restart. scored: bool [row_length + 1], where a token is a target; None:
+    wherever the packing allows it.
     """
 
     tokens: npt.NDArray[np.int64]
@@ -76,13 +76,13 @@ class Rows:
         self._answers: Integers | None = None  # where the scored part of each document begins
         if packing.prompt_level is not None:
             self._answers = _answers(data, row_length, level=packing.prompt_level)
-        ends = data.document_ends
+        ends, how = data.document_ends, packing.strategy
         self.packed: Stream | Bins
-        if packing.strategy in WHOLE:
-            together = packing.strategy == "best_fit"
+        if how in WHOLE:
+            together = how == "best_fit"
             self.packed = Bins(ends, row_length, together=together, tails_first=self.continues)
         else:
-            self.packed = Stream(ends, row_length, longest_first=packing.strategy == "long_first")
+            self.packed = Stream(ends, row_length, longest_first=how == "long_first")
 
     def __len__(self) -> int:
         return len(self.packed)
@@ -109,7 +109,6 @@ class Rows:
         return int((ends - self._answers).sum())
 
     def long_share(self, count: int) -> float:
-        """Return the share of inputs of the first rows in documents of `row_length` or more."""
         found = self.packed.long_inputs(count, at_least=self.row_length)
         return found / self.packed.inputs(count)
 
@@ -160,19 +159,14 @@ class Rows:
         ]
 
     def _answers_of(self, spans: Integers) -> Integers:
-        """Return where the scored part of each span begins; each span is a whole document."""
         assert self._answers is not None
         return self._answers[self.data.document_ends.searchsorted(spans[:, 0], side="right")]
 
     def _carry(self, spans: Integers) -> Integers:
-        """Return token index, open segment, place in it and units, after what precedes a row."""
-        none = np.zeros(self.columns, np.int64)
-        if not self.continues or not len(spans):
-            return none
-        at = int(spans[0, 0])
+        at = int(spans[0, 0]) if self.continues and len(spans) else 0
         start, _ = self.data.span(int(np.searchsorted(self.data.document_ends, at, side="right")))
         if at == start:
-            return none
+            return np.zeros(self.columns, np.int64)
         opened = np.flatnonzero(self.data.starts(start, at))
         # The first token of a document opens its first segment.
         carry = [at - start, len(opened) - 1, at - start - opened[-1]]
@@ -216,17 +210,10 @@ def _spread(values: npt.NDArray[Any], inside: npt.NDArray[np.bool_]) -> npt.NDAr
 
 
 def _cut(spans: Integers, first: int, last: int) -> Integers:
-    """Return the part of a row from its token `first` to `last`."""
     lengths = spans[:, 1] - spans[:, 0]
     stops = np.cumsum(lengths)
     if first == 0 and stops[-1] <= last:
         return spans
-    begins = stops - lengths
-    cut = np.stack(
-        (
-            spans[:, 0] + np.clip(first - begins, 0, lengths),
-            spans[:, 1] - np.clip(stops - last, 0, lengths),
-        ),
-        axis=1,
-    )
+    starts = spans[:, 0] + np.clip(first - (stops - lengths), 0, lengths)
+    cut = np.stack((starts, spans[:, 1] - np.clip(stops - last, 0, lengths)), axis=1)
     return cut[cut[:, 0] < cut[:, 1]]

@@ -1,7 +1,4 @@
-"""Prepared data sets as one.
-
-The sources of {name: folder} are called NAME/SOURCE.
-"""
+"""Prepared data sets as one; the sources of {name: folder} are called NAME/SOURCE."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -66,10 +63,8 @@ class DataSets:
         top = self.manifests[folder]
         level, *coarser = self.levels_of(source)
         data = open_dataset(folder / own / split, verify=verify, level=level, coarser=coarser)
-        for key, expected in (
-            ("tokenizer", top["tokenizer"]),
-            ("segmenter", top["sources"][own]["segmenter"]),
-        ):
+        made = {"tokenizer": top["tokenizer"], "segmenter": top["sources"][own]["segmenter"]}
+        for key, expected in made.items():
             if data.manifest[key] != expected:
                 raise DataError(
                     f"{data.folder / 'manifest.json'}: its {key} differs from that of "
@@ -88,7 +83,7 @@ class DataSets:
         """Return the source of this name, or the sources of the folder of this name."""
         found = [each for each in self.sources if self.named and each.startswith(f"{name}/")]
         if name in self.sources or not found:
-            require_known([name], known=self.sources)
+            require_known(name, known=self.sources)
             return [name]
         return found
 
@@ -97,9 +92,8 @@ class DataSets:
         asked = mixture.sources or list(self.sources)
         weighted = isinstance(asked, Mapping)
         if weighted and mixture.temperature is not None:
-            raise DataError(
-                "rows.temperature sets the weights: rows.sources must be a list or null"
-            )
+            told = "rows.temperature sets the weights: rows.sources must be a list or null"
+            raise DataError(told)
         shares: dict[str, float] = {}
         for name in asked:
             members = self.members(name)
@@ -107,10 +101,9 @@ class DataSets:
                 raise DataError(f"rows.sources: {name} contains {twice[0]}, which is already named")
             weight = asked[name] if isinstance(asked, Mapping) else 1.0
             tokens = self._tokens(members)
-            shares |= {
-                one: weight if len(members) == 1 else weight * count / sum(tokens.values())
-                for one, count in tokens.items()
-            }
+            whole = sum(tokens.values())
+            for one, count in tokens.items():
+                shares[one] = weight if len(members) == 1 else weight * count / whole
         require_weights(shares, known=self.sources)
         names = [name for name, share in shares.items() if share > 0]
         if mixture.temperature is not None:
@@ -121,7 +114,7 @@ class DataSets:
         return {name: self.counts(name, "train")["tokens"] for name in names}
 
     def _place(self, source: str) -> tuple[Path, str]:
-        require_known([source], known=self.sources)
+        require_known(source, known=self.sources)
         return self.sources[source]
 
     def _require_same_tokenizer(self, folder: Path) -> None:

@@ -39,8 +39,6 @@ def source_segmenter(
     """Return the segmenter of a source; without `source`, that of all sources, which must agree.
 
     Its levels are those of the data that are read, the finest first.
-
-    Warns if the segmenter's rules have changed since the source was cut.
     trained_on: without `source`, only these sources count. section: of the configuration; messages
     name its keys `source` and `segmenter`, or those of a command without sections.
     """
@@ -62,10 +60,8 @@ def source_segmenter(
         )
     name, fingerprint = next(iter(found.items()))
     cure = "" if section is None else f"; set {section}.segmenter to {CURE}"
-    made = rebuilt(
-        fingerprint, of=f"source {name}", file="its manifest", allowed=allowed, cure=cure
-    )
-    return at_levels(made, levels[name])
+    about = {"of": f"source {name}", "file": "its manifest", "cure": cure}
+    return at_levels(rebuilt(fingerprint, allowed=allowed, **about), levels[name])
 
 
 def own_segmenter(
@@ -85,25 +81,19 @@ def own_segmenter(
 
 
 def rebuilt(
-    fingerprint: Mapping[str, Any],
-    *,
-    of: str,
-    file: str,
-    allowed: tuple[str, ...],
-    cure: str = "",
+    fingerprint: Mapping[str, Any], *, of: str, file: str, allowed: tuple[str, ...], cure: str = ""
 ) -> Segmenter:
-    """Return the segmenter of a fingerprint; ConfigError names what it is of and the file.
+    """Return the segmenter of a fingerprint, with a warning if its rules have changed since.
 
-    Warns if its rules have changed since.
+    ConfigError names what it is of, and the file.
     """
     try:
         description = {TARGET: fingerprint["segmenter"], **fingerprint["parameters"]}
         _refuse_models(description, allowed)
         made: Segmenter = build(description, Segmenter, allowed=allowed)
     except (ImportError, KeyError, TypeError, ValueError) as fault:
-        raise ConfigError(
-            f"the segmenter of {of} cannot be built from {file} ({fault}){cure}"
-        ) from None
+        told = f"the segmenter of {of} cannot be built from {file} ({fault}){cure}"
+        raise ConfigError(told) from None
     if plain(made.fingerprint()) != fingerprint:
         print(
             f"bipe: {of} was segmented with older rules or tables of {type(made).__name__}; "
@@ -123,7 +113,7 @@ def at_levels(segmenter: Segmenter, levels: Sequence[int]) -> Segmenter:
 
 
 def _refuse_models(description: Any, allowed: tuple[str, ...]) -> None:
-    """Raise ValueError for a model of spaCy's that is not one of its own, unless it is allowed."""
+    """Raise ValueError for a model that is not one of spaCy's own, unless it is allowed."""
     if not isinstance(description, Mapping):
         return
     for key, rule in (("backend", _MODEL), ("language", _LANGUAGE)):
@@ -180,7 +170,6 @@ def _pairs(text: str) -> list[str]:
 
 
 def _mapping(value: str) -> Any:
-    """Return the mapping that a value in YAML is, or the value if it is none."""
     import yaml
 
     try:
@@ -191,9 +180,7 @@ def _mapping(value: str) -> Any:
 
 def _own_class(name: str, where: str) -> type[Segmenter]:
     """Return a class by its dotted name, also from the working directory."""
-    package = name.partition(".")[0]
     try:
-        found: type[Segmenter] = find(name, Segmenter, allowed=(f"{package}.",))
+        return find(name, Segmenter, allowed=(f"{name.partition('.')[0]}.",))
     except (ImportError, ValueError) as fault:
         raise UserError(f"{where}{fault}") from None
-    return found

@@ -1,10 +1,9 @@
 """Where the tokens of each row come from: documents back to back, or bins of whole documents.
 
 Bins cut a document longer than a row into full rows, which share a token with the next, and a tail
-that is packed like a document. Documents are packed in windows, which bounds the memory beyond the
-result. Best fit decreasing puts each document, longest first, into the fullest row that still has
-room. All documents of equal length and all rows of equal room are handled at once, as ranges: the
-time is that of sorting, and grows with the number of different lengths.
+that is packed like a document. Best fit decreasing puts each document, longest first, into the
+fullest row that still has room. All documents of equal length and all rows of equal room are
+handled at once, as ranges: the time grows with the number of different lengths.
 """
 
 from bisect import bisect_left, insort
@@ -93,7 +92,7 @@ class Bins:
 
     ends: where each document ends, in tokens. together: let documents share rows (best fit).
     tails_first: the tail of a cut document opens a row, because only the first token of a row can
-    carry a position on.
+    carry a position on. window: documents that are packed together, which bounds the memory.
     """
 
     def __init__(

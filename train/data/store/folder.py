@@ -75,7 +75,6 @@ def read_top(out: Path) -> dict[str, Any]:
 
 
 def folders_of(data: Folders) -> dict[str, Path]:
-    """Return the folders of prepared data by name, or by number."""
     if isinstance(data, str | Path):
         return {"data": Path(data)}
     if isinstance(data, Mapping):

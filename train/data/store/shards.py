@@ -8,10 +8,8 @@
     NAME.00001.bin           the next shard; no document is in two
     manifest.json            fingerprints, counts, size and checksums of every file
 
-A bitmap takes 1/16 of the bytes of the tokens; stored position ids would take 4 to 8 times those.
 The manifest is written last: a folder without one is not a data set. Mark bit 0 (a document starts)
-follows from the ends and is not stored; bipe.positions derives positions. writer.py writes this
-format; docs/shards.md describes it for other programs.
+follows from the ends and is not stored. docs/shards.md describes the format for other programs.
 """
 
 import json
@@ -52,10 +50,7 @@ def file_faults(
     hashes: bool = True,
     advance: Callable[[int], object] = lambda _: None,
 ) -> Iterator[Fault]:
-    """Yield listed files that are missing, or whose size or (with `hashes`) sha256 differs.
-
-    files: digest (disk/files.py) of each name. advance: gets the size in bytes of each piece read.
-    """
+    """Yield listed files that are missing, or whose size or (with `hashes`) sha256 differs."""
     for name, expected in files.items():
         path = folder / name
         if not path.is_file():
@@ -237,7 +232,6 @@ class DataSet:
         return [json.loads(line) for line in self.id_lines()]
 
     def id_lines(self) -> Iterator[bytes]:
-        """Yield the stored ids, one JSON line per document."""
         for shard in self.shards:
             with shard.paths["ids"].open("rb") as lines:
                 yield from lines
@@ -250,10 +244,7 @@ def open_dataset(
     level: LevelWish | None = None,
     coarser: Coarser = 0,
 ) -> DataSet:
-    """Open one split of one source; DataError names a changed file (`verify`: by its sha256).
-
-    level, coarser: see `levels_read`.
-    """
+    """Open one split of one source (`levels_read`); DataError names a changed file."""
     folder = Path(folder)
     manifest = read_manifest(folder)
     for fault in file_faults(folder, manifest["files"], hashes=verify):

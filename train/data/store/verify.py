@@ -2,10 +2,8 @@
 
 The sealed top manifest holds the checksums of the split manifests, which hold those of all other
 files, so any changed byte is found. Also, the manifests must agree with each other and with the
-tokenizer, and (`structure`) the shards must follow the format: ids are below vocab_size; document
-ends rise and the last is the number of tokens; a document starts a segment of each level; no bit is
-set beyond the last token; the ids file has one JSON string per line and document; all counts are
-those of the manifest. For each broken rule, the first place and the number of places are reported.
+tokenizer, and (`structure`) the shards must follow the format. For each broken rule, the first
+place and the number of places are reported.
 """
 
 import json

@@ -1,8 +1,7 @@
 """Writes one split of one source as shards (format: shards.py), by documents or by data sets.
 
-A shard takes documents until it holds `shard_tokens` tokens; the document that fills it is its
-last. So the bytes depend only on the documents and their order: parts of parallel workers, merged
-by `extend`, give exactly the bytes of a single process.
+A shard takes documents until it holds `shard_tokens` tokens. So the bytes depend only on the
+documents and their order: merged parts (`extend`) give exactly the bytes of a single process.
 """
 
 from __future__ import annotations
@@ -36,10 +35,9 @@ Bits = npt.NDArray[np.uint8]
 class ShardWriter:
     """A writer of one split of one source; as a context manager, it leaves all files or none.
 
-    vocab_size: ids are below it. levels: number of segment levels; bit 1 + k of a mark holds level
-    k. description: what the manifest holds besides counts and files (fingerprints, source, split).
-    shard_tokens: a shard with as many takes no further document.
-    Files that an interrupted writer of this name left in the folder are removed.
+    vocab_size: ids are below it. levels: of segments; bit 1 + k of a mark holds level k.
+    description: what the manifest holds besides counts and files. Files that an interrupted writer
+    of this name left in the folder are removed.
     """
 
     def __init__(

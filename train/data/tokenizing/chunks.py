@@ -72,6 +72,7 @@ _SPACED = {"BertPreTokenizer", "Whitespace", "WhitespaceSplit"}
 _LOCAL = {"NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Prepend"}
 _LOCAL_BUT_LINES = {"BertNormalizer", "Nmt", "Precompiled", "Strip"}
 EDGE_SPACES = r"\A +"
+_BACK = 4096  # characters, in which a line end or a space is near
 _REPLACED_RUNS = {" {2,}", " +", EDGE_SPACES, r" +\z"}
 
 
@@ -116,9 +117,9 @@ def cut(text: str, rule: ChunkRule, *, at_least: int, at_most: int) -> Iterator[
         yield text[start:]
 
 
-def _forced(text: str, start: int, end: int, *, back: int = 4096) -> int:
+def _forced(text: str, start: int, end: int) -> int:
     for mark in "\n ":
-        found = text.rfind(mark, max(start + 1, end - back), end - 1)
+        found = text.rfind(mark, max(start + 1, end - _BACK), end - 1)
         if found > 0:
             return found + (mark == "\n")
     return end
@@ -180,10 +181,8 @@ def _by_steps(definition: dict[str, Any], *, marks: bool, lines: bool) -> ChunkR
         raise _Unproved(f"where the pre-tokenizer {kind} cuts is not known by its structure")
     if len(steps) > (steps[-1:] != [] and steps[-1]["type"] == "Metaspace"):
         raise _Unproved("the pre-tokenizer leaves words together")
-    normalisers = steps_of(definition["normalizer"], "normalizers")
-    marked = any(step["type"] == "Metaspace" for step in steps) or any(
-        step["type"] == "Replace" and step["pattern"] == {"String": " "} for step in normalisers
-    )
+    marking = [*steps, *steps_of(definition["normalizer"], "normalizers")]
+    marked = any(s["type"] == "Metaspace" or s.get("pattern") == {"String": " "} for s in marking)
     return _by_vocabulary(definition["model"], spaces=marked, lines=lines)
 
 
@@ -196,17 +195,15 @@ def _by_expression(expression: str, *, alone: bool, marks: bool, lines: bool) ->
     if found[-2:] != [r"\s+(?!\S)", r"\s+"]:
         raise _Unproved(r"the splitting expression does not end with \s+(?!\S)|\s+")
     inside = f"{_WORD}|{_MARK}" if alone and marks else _WORD
-    if not lines:
-        return _rule("before word", inside, why="expression")
     trailing = {_TRAILING, _TRAILING_SLASH} & set(found)
-    if not _LINES & set(found):
-        if trailing:
-            return _rule("before word", inside, why="expression")
-        line = _BEFORE if alone else _BEFORE_LETTER
-        return _rule("before line end", f"{line}|{inside}", why="expression")
-    slash = _AFTER_NO_SLASH if _TRAILING_SLASH in trailing else _AFTER
-    line = slash if alone else _AFTER_LETTER
-    return _rule("after line end", f"{line}|{inside}", why="expression")
+    if not lines or (trailing and not _LINES & set(found)):
+        return _rule("before word", inside, why="expression")
+    if _LINES & set(found):
+        after = _AFTER_NO_SLASH if _TRAILING_SLASH in found else _AFTER
+        line = after if alone else _AFTER_LETTER
+        return _rule("after line end", f"{line}|{inside}", why="expression")
+    line = _BEFORE if alone else _BEFORE_LETTER
+    return _rule("before line end", f"{line}|{inside}", why="expression")
 
 
 def _by_vocabulary(model: dict[str, Any], *, spaces: bool, lines: bool) -> ChunkRule:
@@ -217,21 +214,20 @@ def _by_vocabulary(model: dict[str, Any], *, spaces: bool, lines: bool) -> Chunk
     if any(map(model.get, affixes)):
         raise _Unproved("the BPE model treats the ends of a text apart")
     pieces = model["vocab"]
-    places, names = [], []
+    found = {}
     across = re.compile(f"[^{SPACE_MARK}]{SPACE_MARK}")
     if spaces and SPACE_MARK in pieces and not any(map(across.search, pieces)):
-        places.append(_WORD)
-        names.append("before space")
+        found["before space"] = _WORD
     # An unknown line end would form one unknown piece with what follows.
     known = "\n" in pieces or (model["byte_fallback"] and "<0x0A>" in pieces)
     ends = ("\n", "<0x0A>")
     alone = not any(end in piece and piece != end for piece in pieces for end in ends)
     if lines and known and alone:
-        places.append(_AFTER)
-        names.append("after line end")
-    if not places:
+        found["after line end"] = _AFTER
+    if not found:
         raise _Unproved("pieces of the vocabulary run over spaces and line ends")
-    return _rule(" or ".join(names), "|".join(places), why="no piece of the vocabulary crosses")
+    why = "no piece of the vocabulary crosses"
+    return _rule(" or ".join(found), "|".join(found.values()), why=why)
 
 
 def _require_plain_additions(definition: dict[str, Any]) -> bool:

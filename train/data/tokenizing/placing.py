@@ -139,7 +139,6 @@ def _shown(piece: str, definition: Mapping[str, Any]) -> str | None:
 
 
 def _spaces_are_marked(marking: list[dict[str, Any]], own: list[dict[str, Any]]) -> bool:
-    """Return whether spaces become one mark each and nothing else changes."""
     if any(step not in (_MARKS_SPACES, _PREPENDS) for step in marking):
         return False
     if [step["type"] for step in own] == ["Metaspace"]:

@@ -60,18 +60,15 @@ def _of_kind(model: Any, *kinds: int) -> list[str]:
 
 def _refusal(model: Any) -> str | None:
     trainer, kind = model.trainer_spec, model.trainer_spec.model_type
-    reasons = {
-        f"the model type is {_KINDS.get(kind, kind)}": kind not in (_UNIGRAM, _BPE),
-        "the model writes spaces as suffixes (treat_whitespace_as_suffix)": (
-            trainer.treat_whitespace_as_suffix
-        ),
-        "the model does not mark spaces (escape_whitespaces is off)": (
-            not model.normalizer_spec.escape_whitespaces
-        ),
-        "the Unigram model has user-defined symbols": (kind == _UNIGRAM and _of_kind(model, _USER)),
-        "the model has unused pieces": _of_kind(model, _UNUSED),
-    }
-    return next((reason for reason, holds in reasons.items() if holds), None)
+    if kind not in (_UNIGRAM, _BPE):
+        return f"the model type is {_KINDS.get(kind, kind)}"
+    if trainer.treat_whitespace_as_suffix:
+        return "the model writes spaces as suffixes (treat_whitespace_as_suffix)"
+    if not model.normalizer_spec.escape_whitespaces:
+        return "the model does not mark spaces (escape_whitespaces is off)"
+    if kind == _UNIGRAM and _of_kind(model, _USER):
+        return "the Unigram model has user-defined symbols"
+    return "the model has unused pieces" if _of_kind(model, _UNUSED) else None
 
 
 def _fast(model: Any) -> tokenizers.Tokenizer:
@@ -126,11 +123,9 @@ def _unigram(model: Any, *, fallback: bool) -> tokenizers.Tokenizer:
 
 
 def _cuts(model: Any, user: Sequence[str]) -> str:
-    """Return a pattern of the symbols, and of spellings that are no pieces in a text.
-
-    Text between symbols that spells the unknown piece, a control or a byte ("<0x41>") would be
-    taken for that. It is cut behind its first piece, which leaves its pieces what they are.
-    """
+    """Return a pattern of the symbols, and of spellings that are no pieces in a text."""
+    # Text between symbols that spells the unknown piece, a control or a byte ("<0x41>") would be
+    # taken for that. It is cut behind its first piece, which leaves its pieces what they are.
     symbols = "|".join(map(_escaped, user))
     first_of = _first_pieces(model)
     ends: dict[str, list[str]] = {}
@@ -157,18 +152,14 @@ def _first_pieces(model: Any) -> Callable[[str], str]:
 
     def first(text: str) -> str:
         ends = [end for _, end in made.encode(text, out_type="offset_mapping")["offsets"]]
-        return text[
-            : next(filter(None, ends))
-        ]  # of the bytes of a character, only the last has one
+        return text[: next(filter(None, ends))]  # only the last byte of a character has one
 
     return first
 
 
 def _inside_spellings(model: Any, *, fallback: bool) -> str:
-    """Return a pattern of what to cut behind, where a text spells a piece that is none in a text.
-
-    The cut is between two characters that no other piece joins, so it changes no other piece.
-    """
+    """Return a pattern of what to cut behind, where a text spells what is no piece in it."""
+    # The cut is between two characters that no other piece joins, so it changes no other piece.
     normal = _of_kind(model, _NORMAL)
     joined = {text[i : i + 2] for text in normal for i in range(len(text) - 1)}
     known = {text for text in normal if len(text) == 1}
@@ -205,7 +196,6 @@ def _normaliser(asked: Any) -> normalizers.Normalizer:
 def _fault(
     fast: tokenizers.Tokenizer, model: Any, original: Any, samples: Sequence[str]
 ) -> str | None:
-    """Return a message about the first sample whose ids differ from SentencePiece's, or None."""
     fast = tokenizers.Tokenizer.from_str(fast.to_str())
     fast.encode_special_tokens = True
     for text in [*samples, *_probes(model)]:

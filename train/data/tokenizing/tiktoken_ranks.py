@@ -65,7 +65,6 @@ def convert(path: Path, *, pattern: str | None, samples: Sequence[str]) -> token
 
 
 def read_ranks(path: Path) -> dict[bytes, int]:
-    """Return {bytes of a token: rank}; DataError names the first bad line."""
     ranks: dict[bytes, int] = {}
     for number, line in enumerate(path.read_bytes().splitlines(), start=1):
         if not line.strip():

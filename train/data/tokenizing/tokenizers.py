@@ -30,13 +30,7 @@ import tokenizers
 from segmenters.align import anchors_from_offsets
 from train.data.reading.documents import grouped
 from train.data.tokenizing.chunks import ChunkRule, chunk_rule, continued, cut
-from train.data.tokenizing.placing import (
-    OFFSET_SAMPLE,
-    Spelling,
-    offset_fault,
-    spelling,
-    unknown_piece,
-)
+from train.data.tokenizing.placing import OFFSET_SAMPLE, offset_fault, spelling, unknown_piece
 from train.data.tokenizing.tiktoken_ranks import probes
 from train.data.tokenizing.twin import LONGEST, NoTwin, Twin
 from train.errors import DataError
@@ -59,8 +53,6 @@ _WITHIN = "".join(
     for right in ("b", "Xy", "3", "\u304c", "'ll", "/", "?")
 )
 SAMPLES = (SAMPLE, _WITHIN, OFFSET_SAMPLE, " " + _WITHIN)
-
-
 # Characters of a batch from which the proof for tiktoken pays: it takes half a second.
 WORTH_A_TWIN = 1 << 18
 log = logging.getLogger("bipe")
@@ -80,54 +72,41 @@ class Tokenizer:
     DataError if tokens cannot be mapped to characters.
     """
 
-    rule: ChunkRule
-    spelling: Spelling | None
-
     def __init__(self, *, fast: tokenizers.Tokenizer, eos: str, bos: str | None = None) -> None:
         definition = json.loads(fast.to_str())
         # These would make encoding lossy or random.
         definition["truncation"] = definition["padding"] = None
         if "dropout" in definition["model"]:
             definition["model"]["dropout"] = None
-        self._set(json.dumps(definition, ensure_ascii=False), eos, bos)
-        if not all(map(self._rule_holds, SAMPLES)):
-            self.rule = ChunkRule(name=None, reason=f"{self.rule.name} changes ids of the sample")
-        fault = offset_fault(self.fast, self._definition)
-        if self.spelling is not None and not self._table_agrees():
-            self.spelling = None
-        if fault and (self.spelling is None or self.spelling.ascii_only):
-            raise DataError(f"tokens cannot be aligned with the text: {fault}")
-
-    def _set(self, definition: str, eos: str, bos: str | None) -> None:
-        self.json, self.eos, self.bos = definition, eos, bos
-        self._definition = json.loads(definition)
+        self.json, self.eos, self.bos = json.dumps(definition, ensure_ascii=False), eos, bos
+        self._definition = definition
         # Nothing is added around texts here, and a post-processor may trim offsets.
-        bare = self._definition | {"post_processor": None}
+        bare = definition | {"post_processor": None}
         later = continued(bare)
         self.fast = _open(bare)
         self._later = self.fast if later is None else _open(later)
         eos_id = self.fast.token_to_id(eos)
         if eos_id is None:
-            raise DataError(
-                f"eos={eos} is not in the vocabulary; name a piece that ends a document"
-            )
+            told = "is not in the vocabulary; name a piece that ends a document"
+            raise DataError(f"eos={eos} {told}")
         self.eos_id: int = eos_id
         self.vocab_size = max(self.fast.get_vocab().values()) + 1
         self._special, self._spelled = self._specials()
         self.bos_id = None if bos is None else self.fast.token_to_id(bos)
         if bos is not None and (self.bos_id is None or not self._special[self.bos_id]):
             raise DataError(f"bos={bos} is not a special token of the vocabulary; set bos=none")
-        self.spelling = spelling(self._definition, self.fast.get_vocab())
         self.rule = chunk_rule(bare)
+        if not all(map(self._rule_holds, SAMPLES)):
+            self.rule = ChunkRule(name=None, reason=f"{self.rule.name} changes ids of the sample")
+        self.spelling = spelling(definition, self.fast.get_vocab())
+        if self.spelling is not None and not self._table_agrees():
+            self.spelling = None
+        fault = offset_fault(self.fast, definition)
+        if fault and (self.spelling is None or self.spelling.ascii_only):
+            raise DataError(f"tokens cannot be aligned with the text: {fault}")
 
-    def __getstate__(self) -> tuple[Any, ...]:
-        return self.json, self.eos, self.bos, self.rule, self.spelling is not None
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        definition, eos, bos, rule, has_table = state
-        self._set(definition, eos, bos)
-        self.rule = rule
-        self.spelling = self.spelling if has_table else None
+    def __reduce__(self) -> tuple[Any, ...]:
+        return reopened, (self.json, self.eos, self.bos)
 
     def encode_batch(self, texts: Sequence[str]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return ids and anchors (characters, `segmenters.align`) of each text, int32 [tokens]."""
@@ -156,18 +135,15 @@ class Tokenizer:
         return twin
 
     def encode_documents(self, texts: Sequence[str]) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return ids and anchors as `encode_batch`, each text with tokens after the bos, if any.
+        """Return ids and anchors as `encode_batch`, with the bos, if any, before those of a text.
 
         Its anchor is the first character, so that it begins the first segment of the document.
         """
-        made = self.encode_batch(texts)
-        if self.bos_id is None:
-            return made
         return [
             (np.insert(ids, 0, self.bos_id), np.insert(anchors, 0, 0))
-            if len(ids)
+            if self.bos_id is not None and len(ids)
             else (ids, anchors)
-            for ids, anchors in made
+            for ids, anchors in self.encode_batch(texts)
         ]
 
     @property
@@ -188,9 +164,8 @@ class Tokenizer:
         if self._definition["decoder"] != {"type": "Fuse"}:  # which joins the pieces as they are
             before = [*islice((id for id in ids if self.decode([id]).isalpha()), 1)]
             if not before:
-                raise DataError(
-                    "no token starts with a space: the text of single ids cannot be found"
-                )
+                told = "no token starts with a space: the text of single ids cannot be found"
+                raise DataError(told)
         size = len(self.decode(before))
         return tuple(
             b"" if self._special[id] else self.decode([*before, id])[size:].encode() for id in ids
@@ -207,9 +182,8 @@ class Tokenizer:
         """Cut texts where encoding the parts gives the ids of the whole."""
         for number, text in enumerate(texts):
             start = 0
-            for chunk in cut(
-                text, self.rule, at_least=at_least or CHUNK_CHARACTERS, at_most=LONGEST_CHUNK
-            ):
+            least = at_least or CHUNK_CHARACTERS
+            for chunk in cut(text, self.rule, at_least=least, at_most=LONGEST_CHUNK):
                 yield _Part(number, start, chunk)
                 start += len(chunk)
 
@@ -311,6 +285,11 @@ class Tokenizer:
             return True
         rows = self._run([*self.parts([text], at_least=1)], offsets=False)
         return [*chain.from_iterable(rows)] == self.fast.encode(text, add_special_tokens=False).ids
+
+
+def reopened(definition: str, eos: str, bos: str | None) -> Tokenizer:
+    """Return the tokenizer of which `json`, `eos` and `bos` were kept."""
+    return Tokenizer(fast=tokenizers.Tokenizer.from_str(definition), eos=eos, bos=bos)
 
 
 def one_thread() -> None:

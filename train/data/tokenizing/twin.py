@@ -61,7 +61,6 @@ class Twin:
 
 
 def _expression(definition: Mapping[str, Any]) -> str:
-    """Return the splitting expression of byte-level BPE that nothing else precedes."""
     model = definition["model"]
     if model["type"] != "BPE":
         raise NoTwin(f"a {model['type']} model is no BPE")
@@ -120,7 +119,6 @@ def _encoding(expression: str, ranks: dict[bytes, int]) -> tiktoken.Encoding:
 
 @functools.cache
 def _characters() -> str:
-    """Return all characters of the planes that hold any."""
     planes = (range(0xD800), range(0xE000, 0x40000), range(0xE0000, 0xE1000))
     return "".join(chr(code) for plane in planes for code in plane)
 

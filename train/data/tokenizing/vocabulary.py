@@ -1,12 +1,9 @@
 """Where a tokenizer comes from: trained on the corpus, or loaded from files.
 
-`TrainBPE` trains a byte-level BPE, by default with the GPT-2 splitting expression, except that each
-digit is one token (so numbers of any length are spelled alike) and no space is put before the text.
-The same documents give the same vocabulary.
-
-`LoadTokenizer` loads any tokenizer whose tokens can be placed in the text exactly: tokenizer.json,
-SentencePiece models, tiktoken ranks, or a folder with one of these. As in transformers,
-tokenizer_config.json may add tokens and override add_prefix_space.
+`TrainBPE` trains a byte-level BPE; by default each digit is one token, so that numbers of any
+length are spelled alike, and no space is put before the text. `LoadTokenizer` loads any tokenizer
+whose tokens can be placed in the text exactly: tokenizer.json, SentencePiece models, tiktoken
+ranks, or a folder with one of these, whose tokenizer_config.json counts as in transformers.
 """
 
 import hashlib
@@ -68,10 +65,11 @@ class TrainBPE:
 
     def __post_init__(self) -> None:
         special = [END, *self.special_tokens]
-        if self.vocab_size < _BYTES + len(special):
+        least = _BYTES + len(special)
+        if self.vocab_size < least:
             raise DataError(
-                f"vocab_size must be above {_BYTES + len(special) - 1} (the bytes, the end of a "
-                f"document and special_tokens), was: {self.vocab_size}"
+                f"vocab_size must be above {least - 1} (the bytes, the end of a document and "
+                f"special_tokens), was: {self.vocab_size}"
             )
         if self.split not in _SPLITS or self.digits not in _DIGITS:
             raise DataError(
@@ -170,8 +168,8 @@ class LoadTokenizer:
             return fast.id_to_token(prepared)
         if self.bos == "none":
             return None
-        around = [fast.id_to_token(id) for id in fast.encode("").ids]
-        if not (piece := _named(file, "bos_token") or next(iter(around), None)):
+        around = map(fast.id_to_token, fast.encode("").ids)
+        if not (piece := _named(file, "bos_token") or next(around, None)):
             raise DataError(
                 "the tokenizer has no beginning-of-document token; name it as bos_token in "
                 f"{CONFIG}, or set corpus.tokenizer.bos=none"
@@ -184,8 +182,8 @@ class LoadTokenizer:
         named = _named(file, "eos_token")
         known = (piece for piece in _KNOWN_ENDS if fast.token_to_id(piece) is not None)
         if not (end := chosen or named or next(known, None)):
-            rule = "the tokenizer has no end-of-document token"
-            raise DataError(f"{rule}; set corpus.tokenizer.eos=PIECE")
+            told = "the tokenizer has no end-of-document token; set corpus.tokenizer.eos=PIECE"
+            raise DataError(told)
         return str(end)
 
 
@@ -241,7 +239,6 @@ def _config(file: Path) -> dict[str, Any]:
 
 
 def _named(file: Path, key: str) -> Any:
-    """Return a special token of tokenizer_config.json."""
     named = _config(file).get(key)
     return named.get("content") if isinstance(named, dict) else named
 

@@ -3,9 +3,7 @@
 Slow on purpose, and in many small parts, so that there is something to kill it in.
 """
 
-import argparse
-import json
-import os
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from segmenters import Newline
-from tests.train.data.corpora import prepared
+from tests.train.data.corpora import prepared, write_rows
 from train.data.preparing.engines import Local
 from train.data.preparing.source import Source
 from train.data.reading import documents as parts
@@ -50,9 +48,8 @@ def write_corpus(folder, *, seed, documents=100):
             (folder / "text" / name).write_text(text)
             texts[name] = texts.pop(f"doc{number}")
     rows = [{"id": id, "text": text} for id, text in texts.items() if id.startswith("doc")]
-    lines = [json.dumps(row) + "\n" for row in rows]
-    (folder / "large.jsonl").write_text("".join(lines[: len(lines) // 2]))
-    (folder / "small.jsonl").write_text("".join(lines[len(lines) // 2 :]))
+    write_rows(folder / "large.jsonl", rows[: len(rows) // 2])
+    write_rows(folder / "small.jsonl", rows[len(rows) // 2 :])
     return texts
 
 
@@ -68,7 +65,7 @@ def sources(folder, *, seconds=0.0):
 
 def run(folder, out, *, workers=1, seconds=0.0, **options):
     """Prepare in this process."""
-    options = {"if_exists": "auto", "engine": Local(workers=workers)} | options
+    options = {"engine": Local(workers=workers)} | options
     corpus = {"split": Split(validation=0.1, test=0.2)}
     return prepared(sources(folder, seconds=seconds), out, vocab_size=300, corpus=corpus, **options)
 
@@ -84,25 +81,17 @@ def descendants(pid):
                 continue
             if fields[0] != "Z":
                 parents[int(entry.name)] = int(fields[1])
-    found, level = {}, {pid}
-    depth = 0
-    while level:
+    found, level, depth = {}, {pid}, 0
+    while level := {child for child, parent in parents.items() if parent in level}:
         depth += 1
-        level = {child for child, parent in parents.items() if parent in level}
         found |= dict.fromkeys(level, depth)
     return found
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=0.01)
-    options = parser.parse_args()
     parts.SMALLEST = PART_BYTES
-    made = run(options.folder, options.out, workers=options.workers, seconds=options.seconds)
-    print("kept" if made.kept else "made", os.getpid())
+    made = run(Path(sys.argv[1]), Path(sys.argv[2]), workers=2, seconds=0.01)
+    print("kept" if made.kept else "made")
 
 
 if __name__ == "__main__":

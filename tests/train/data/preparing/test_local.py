@@ -9,13 +9,11 @@ import pytest
 from segmenters import Newline
 from segmenters.base import SegmenterError
 from tests.train.data import corpora
-from tests.train.data.corpora import content
+from tests.train.data.corpora import content, ids_of
 from tests.train.data.preparing.disturbed import PART_BYTES, run, sources, write_corpus
 from train.data.preparing.engines import Local
 from train.data.preparing.source import Source
-from train.data.reading import SPLITS
 from train.data.reading import documents as parts
-from train.data.store.shards import open_dataset
 from train.errors import DataError
 
 
@@ -52,13 +50,7 @@ def test_the_bytes_do_not_depend_on_the_number_of_workers(tmp_path):
     assert content(tmp_path / "three") == expected
     run(tmp_path / "in", tmp_path / "apart", engine=Local(workers=1, isolate=True))
     assert content(tmp_path / "apart") == expected
-    found = [
-        id
-        for source in ("rows", "text")
-        for split in SPLITS
-        for id in open_dataset(tmp_path / "one" / source / split).document_ids()
-    ]
-    assert sorted(found) == sorted(texts)
+    assert ids_of(tmp_path / "one", "rows", "text") == sorted(texts)
 
 
 def test_the_bytes_do_not_depend_on_the_division(tmp_path, monkeypatch):
@@ -72,25 +64,23 @@ def test_the_bytes_do_not_depend_on_the_division(tmp_path, monkeypatch):
     assert made[1500] == made[10**9]
 
 
-def prepared(folder, out, segmenter, *, workers):
-    given = sources(folder)["rows"].documents
-    source = Source(documents=given, segmenter=segmenter)
-    return corpora.prepared({"rows": source}, out, vocab_size=300, engine=Local(workers=workers))
+def prepared(folder, segmenter):
+    source = Source(documents=sources(folder / "in")["rows"].documents, segmenter=segmenter)
+    made = corpora.prepared({"rows": source}, folder / "out", engine=Local(workers=2))
+    assert not (folder / "out" / ".part").exists()
+    return made
 
 
 def test_a_document_that_kills_every_worker_ends_the_run(tmp_path):
-    write_corpus(tmp_path / "in", seed=4)
-    with pytest.raises(DataError, match=r"workers were killed 3 times in a row"):
-        prepared(tmp_path / "in", tmp_path / "out", Deadly(), workers=2)
+    write_corpus(tmp_path / "in", seed=4, documents=30)
+    with pytest.raises(DataError, match=r"workers were killed 3 times in a row while"):
+        prepared(tmp_path, Deadly())
     assert not (tmp_path / "out" / "manifest.json").exists()
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_fault_in_a_worker_is_the_same_fault_here(tmp_path, workers):
+def test_a_fault_in_a_worker_is_the_same_fault_here(tmp_path):
     write_corpus(tmp_path / "in", seed=4)
     with pytest.raises(SegmenterError, match=r"document 'doc[0-9]+': character 3: cannot"):
-        prepared(tmp_path / "in", tmp_path / "out", Breaks(), workers=workers)
+        prepared(tmp_path, Breaks())
     assert not (tmp_path / "out" / "manifest.json").exists()
-    made = prepared(tmp_path / "in", tmp_path / "out", Newline(), workers=workers)
-    assert not made.kept
-    assert not (tmp_path / "out" / ".part").exists()
+    assert not prepared(tmp_path, Newline()).kept

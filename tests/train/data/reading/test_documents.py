@@ -11,15 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from train.data.reading import SPLITS
-from train.data.reading.documents import (
-    REPLACEMENT,
-    Document,
-    clean,
-    decode,
-    unwrap,
-)
+from train.data.reading.corpora import PackageCode
+from train.data.reading.documents import REPLACEMENT, Document, clean, decode, unwrap
 from train.data.reading.files import CSV, JSONL, Parquet, TextFiles
 from train.data.reading.hub import HuggingFace
+from train.data.reading.repositories import Repositories
 from train.data.reading.split import Split
 from train.errors import DataError
 
@@ -73,44 +69,29 @@ def test_a_glob_or_a_pattern_reads_what_it_matches_up_to_the_limit(tmp_path):
 
 
 LINE = b'{"text": "x"}\n'
+SHUT = {"encoding_errors": "fail"}
 # What a file holds, how it is read, and what must be said: the place, the rule and the cure.
 FAULTS = [
     ("a.jsonl", LINE + b'{"body": "x"}', JSONL, {}, r"a\.jsonl:2: text_key=text is .*are: body"),
     ("a.jsonl", LINE + b'{"text": 3}', JSONL, {}, r":2: text_key=text must contain text, was: int"),
     ("a.jsonl", LINE + b"[1]", JSONL, {}, r"a\.jsonl:2: must be an object"),
     ("a.jsonl", LINE + b"{", JSONL, {}, r"a\.jsonl:2: not JSON"),
-    (
-        "a.jsonl",
-        LINE + b'{"text": "\xff"}',
-        JSONL,
-        {"encoding_errors": "fail"},
-        ":2: byte 24 is",
-    ),
+    ("a.jsonl", LINE + b'{"text": "\xff"}', JSONL, SHUT, ":2: byte 24 is"),
     ("a.jsonl", b"\xff", JSONL, {"encoding_errors": "ignore"}, "must be replace or fail, was: ign"),
+    ("a.jsonl", LINE, JSONL, {"filter": {"no": [1]}}, "filter=no is not a field"),
+    ("a.jsonl", LINE, JSONL, {"on_bad": "x"}, "on_bad must be error or skip, was: x"),
     ("a.jsonl", b"\n", JSONL, {}, "no documents were found"),
     ("a.jsonl.gz", b"no", JSONL, {}, "not a complete gzip file"),
     ("a.parquet", b"no", Parquet, {}, "not a Parquet file"),
     ("a.csv", b'text\n"open', CSV, {}, "not CSV after row"),
     ("a.csv", b"body\nOne.\n", CSV, {}, "text_key=text is not a field; there are: body"),
-    ("a.jsonl", b"{}", TextFiles, {"pattern": "*.jsonl"}, "set corpus=jsonl and"),
+    ("a.csv", b"one;two\n1;2\n", CSV, {}, "text_key=text is not a field; there are: one, two"),
     ("a.JSONL.gz", b"{}", TextFiles, {"pattern": "a.JSONL.gz"}, "set corpus=jsonl and"),
     ("b.ndjson", b"{}", TextFiles, {"pattern": "*.ndjson"}, "set corpus=jsonl and"),
     ("c.parquet", b"{}", TextFiles, {"pattern": "*.parquet"}, "set corpus=parquet and"),
     ("x", b"", TextFiles, {}, r"no file in it matches pattern=\*\*/\*\.txt"),
     ("x", b"", TextFiles, {"path": "nowhere"}, "nowhere: there is no such file or folder"),
     ("x", b"", TextFiles, {"path": "*.txt"}, "no file matches this glob"),
-    ("x", b"", HuggingFace, {"path": "owner/name.py"}, "Name the files instead"),
-    (
-        "x",
-        b"",
-        Split,
-        {"within": True, "ids": {"test": ["1"]}},
-        r"split\.ids names whole",
-    ),
-    ("x", b"", Split, {"validation": 1.5}, r"split\.validation must be from 0 to 1, was: 1\.5"),
-    ("x", b"", Split, {"validation": 0.6, "test": 0.6}, "must be at most 1"),
-    ("x", b"", Split, {"ids": {"dev": []}}, "must name train, validation, test, was: dev"),
-    ("x", b"", Split, {"ids": {"test": ["a"], "train": ["a"]}}, "a is in test and in train"),
 ]
 
 
@@ -121,19 +102,48 @@ def test_a_fault_is_named_with_its_place_and_its_cure(
     monkeypatch.chdir(tmp_path)
     (tmp_path / name).write_bytes(data)
     with pytest.raises(DataError, match=told):
-        reader = kind(**({"path": tmp_path} if kind is not Split else {}) | options)
+        reader = kind(**{"path": tmp_path} | options)
         reader.check()
         list(reader)
 
 
-def test_bad_bytes_are_replaced_and_counted(tmp_path):
+TEXT = TextFiles(path="x")
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "told"),
+    [
+        (Split, {"within": True, "ids": {"test": ["1"]}}, r"split\.ids names whole"),
+        (Split, {"within": 2}, r"split\.within must be true, false or auto, was: 2"),
+        (Split, {"validation": 1.5}, r"split\.validation must be from 0 to 1, was: 1\.5"),
+        (Split, {"validation": 0.6, "test": 0.6}, "must be at most 1"),
+        (Split, {"ids": {"dev": []}}, "must name train, validation, test, was: dev"),
+        (Split, {"ids": {"test": ["a"], "train": ["a"]}}, "a is in test and in train"),
+        (Repositories, {"of": TEXT, "depth": -1}, "depth must be at least 0"),
+        (Repositories, {"of": TEXT, "unwrap": True}, "set of.unwrap"),
+        (Repositories, {"of": TEXT, "header": "{name}"}, "header must be a line in which"),
+        (Repositories, {"of": JSONL(path="x")}, "key must name the field"),
+        (PackageCode, {"packages": "numpy"}, "packages must be a list of names, was: numpy"),
+        (PackageCode, {"packages": ["nowhere"]}, "package nowhere is not installed; run: pip"),
+        (HuggingFace, {"path": "owner/name.py"}, "Name the files instead"),
+        (JSONL, {"filter": {"a": "x"}}, r"filter\.a must be a list of values, was: 'x'"),
+        (JSONL, {"filter": {"a": {"above": 3}}}, r"filter\.a must be one of at_least, .*: above"),
+        (JSONL, {"filter": {"a": {"matches": "("}}}, r"filter\.a\.matches must be a regular"),
+        (JSONL, {"filter": {"a": {"at_least": "3"}}}, r"at_least must be a number, was: '3'"),
+        (JSONL, {"filter": {"a": {"at_most": True}}}, r"at_most must be a number, was: True"),
+        (JSONL, {"filter": {"a": {"not": "x"}}}, r"filter\.a\.not must be a list"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(make, options, told):
+    with pytest.raises(DataError, match=told):
+        made = make(**({"path": "x"} if make is JSONL else {}) | options)
+        made.check()
+
+
+def test_bad_bytes_and_lone_surrogates_are_replaced_and_counted(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"ok \xff\xfe " + REPLACEMENT.encode() + b" \xe2\x82")
     (document,) = TextFiles(path=tmp_path)
-    assert document.replaced == 3
-    assert document.text.count(REPLACEMENT) == 4
-
-
-def test_lone_surrogates_are_replaced_and_counted(tmp_path):
+    assert (document.replaced, document.text.count(REPLACEMENT)) == (3, 4)
     (tmp_path / "a.jsonl").write_text('{"text": "a\\ud800b\\ud83d\\ude00"}')
     (document,) = JSONL(path=tmp_path)
     assert document.text == f"a{REPLACEMENT}b\N{GRINNING FACE}"
@@ -163,10 +173,7 @@ def test_files_that_the_pattern_leaves_out_are_told(tmp_path, caplog):
     for name in ("a.py", "b/c.py", "b/d.md", ".git/e.x"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x")
-    told = (
-        r"matches pattern=\*\*/\*\.txt; it also contains 2 \.py files, 1 \.md file\. To read them"
-    )
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=r"it also contains 2 \.py files, 1 \.md file\. To read"):
         TextFiles(path=tmp_path).check()
     (tmp_path / "f.txt").write_text("x")
     TextFiles(path=tmp_path).check()
@@ -174,32 +181,18 @@ def test_files_that_the_pattern_leaves_out_are_told(tmp_path, caplog):
     caplog.clear()
     TextFiles(path=tmp_path, pattern="**/*.py").check()
     assert not caplog.records  # most of what is there was read
-
-
-def test_a_script_data_set_fails_with_the_cure(tmp_path):
-    (tmp_path / "old").mkdir()
-    (tmp_path / "old" / "old.py").write_text("import datasets")
-    with pytest.raises(DataError, match="Name the files instead"):
-        list(HuggingFace(path=str(tmp_path / "old")))
+    (tmp_path / "a.csv").write_text("text\nOne.\n")
+    TextFiles(path=tmp_path, pattern="*.csv").check()
+    assert "one document per row, set corpus=csv" in caplog.text
 
 
 def test_the_fingerprint_holds_every_option_and_the_size(tmp_path):
     (tmp_path / "a.txt").write_text("four")
-    reader = TextFiles(path=tmp_path, limit=3)
-    assert reader.fingerprint() | {"path": ""} == {
-        "reader": "TextFiles",
-        "kind": "prose",
-        "source": None,
-        "licence": None,
-        "limit": 3,
-        "unwrap": False,
-        "path": "",
-        "pattern": "**/*.txt",
-        "on_bad": "error",
-        "encoding_errors": "replace",
-        "files": 1,
-        "bytes": 4,
-    }
+    found = TextFiles(path=tmp_path, limit=3).fingerprint()
+    given = {"reader": "TextFiles", "kind": "prose", "source": None, "licence": None, "limit": 3}
+    given |= {"unwrap": False, "pattern": "**/*.txt", "on_bad": "error"}
+    given |= {"encoding_errors": "replace", "path": str(tmp_path)}
+    assert found == given | {"files": 1, "bytes": 4}
 
 
 def test_rows_of_a_table_are_documents(tmp_path):
@@ -223,14 +216,6 @@ def test_the_delimiter_of_a_table_is_the_one_that_gives_the_text(tmp_path, delim
         csv.writer(table, delimiter=delimiter).writerows(rows)
     (found,) = CSV(path=tmp_path / "a.csv", text_key="my text").read()
     assert found.text == rows[1][1]
-    with pytest.raises(DataError, match="text_key=body is not a field; there are: note, my text"):
-        [*CSV(path=tmp_path / "a.csv", text_key="body").read()]
-
-
-def test_a_table_as_one_document_is_warned_of(tmp_path, caplog):
-    (tmp_path / "a.csv").write_text("text\nOne.\n")
-    TextFiles(path=tmp_path, pattern="*.csv").check()
-    assert "one document per row, set corpus=csv" in caplog.text
 
 
 @given(

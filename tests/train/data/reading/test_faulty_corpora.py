@@ -5,11 +5,10 @@ import json
 import pytest
 
 from tests.train.data import corpora
+from tests.train.data.corpora import ids_of
 from train.data.preparing.engines import Local
-from train.data.reading import SPLITS
 from train.data.reading.files import JSONL, TextFiles
 from train.data.reading.split import Split
-from train.data.store.shards import open_dataset
 from train.errors import DataError
 
 LINES = {
@@ -27,10 +26,6 @@ def prepared(reader, out, **options):
     )
 
 
-def ids(out):
-    return [id for split in SPLITS for id in open_dataset(out / "tiny" / split).document_ids()]
-
-
 def test_bad_lines_are_counted_by_what_is_wrong(tmp_path):
     path = tmp_path / "a.jsonl"
     bad = [line for lines in LINES.values() for line in lines]
@@ -42,7 +37,7 @@ def test_bad_lines_are_counted_by_what_is_wrong(tmp_path):
     entry = made.manifest["sources"]["tiny"]
     assert entry["bad"] == {rule: len(lines) for rule, lines in LINES.items()}
     assert entry["empty"] == 2
-    assert sorted(ids(tmp_path / "out")) == sorted(
+    assert ids_of(tmp_path / "out", "tiny") == sorted(
         f"a.jsonl:{number}" for number in range(1, 2 * len(good), 2)
     )
     card = (tmp_path / "out" / "README.md").read_text()
@@ -69,7 +64,7 @@ def test_files_that_cannot_be_read(tmp_path, monkeypatch):
     made = prepared(TextFiles(path=tmp_path, on_bad="skip"), tmp_path / "out")
     entry = made.manifest["sources"]["tiny"]
     assert (entry["bad"], entry["empty"]) == ({"cannot be read": 1}, 1)
-    assert sorted(ids(tmp_path / "out")) == ["a.txt", "c.txt"]
+    assert ids_of(tmp_path / "out", "tiny") == ["a.txt", "c.txt"]
 
 
 def test_a_corpus_that_changed_is_begun_again(tmp_path, monkeypatch):
@@ -85,8 +80,3 @@ def test_a_corpus_that_changed_is_begun_again(tmp_path, monkeypatch):
     prepared(JSONL(path=path), tmp_path / "out")
     found = json.loads((tmp_path / "out" / "statistics.json").read_text())
     assert found["sources"]["tiny"]["sample"]["text"] == "two"
-
-
-def test_the_missing_corpus_is_named_by_its_key(tmp_path):
-    with pytest.raises(DataError, match=r"corpus\.sources\.tiny\.documents\.path=.*/no: there"):
-        prepared(JSONL(path=tmp_path / "no"), tmp_path / "out")

@@ -7,6 +7,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from segmenters import Auto, Coq, Given, Lines, Mixed, Sentences
+from tests.train.data.corpora import write_rows
 from train.data.reading.fields import columns_of, fields_of
 from train.data.reading.files import JSONL, Parquet
 from train.data.reading.hub import HuggingFace
@@ -26,23 +27,17 @@ def chosen(documents):
     ]
 
 
-@pytest.fixture(params=["jsonl", "parquet", "hub", "json in parquet"])
+@pytest.fixture(params=[JSONL, Parquet, HuggingFace, "json in parquet"])
 def reader(request, tmp_path):
+    rows = ROWS
     if request.param == "json in parquet":
-        rows = [
-            row | {"meta": json.dumps({"pile_set_name": row["meta"]["pile_set_name"]})}
-            for row in ROWS
-        ]
-        parquet.write_table(arrow.Table.from_pylist(rows), tmp_path / "a.parquet")
-        return Parquet(path=tmp_path / "a.parquet")
-    if request.param == "parquet":
-        parquet.write_table(arrow.Table.from_pylist(ROWS), tmp_path / "a.parquet")
-        return Parquet(path=tmp_path / "a.parquet")
-    path = tmp_path / "a.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    if request.param == "hub":
+        name = "pile_set_name"
+        rows = [row | {"meta": json.dumps({name: row["meta"][name]})} for row in ROWS]
+    parquet.write_table(arrow.Table.from_pylist(rows), tmp_path / "a.parquet")
+    path = write_rows(tmp_path / "a.jsonl", ROWS)
+    if request.param is HuggingFace:
         return HuggingFace(path="json", data_files=str(path))
-    return JSONL(path=path)
+    return (JSONL if request.param is JSONL else Parquet)(path=tmp_path)
 
 
 def test_every_reader_tells_the_set_that_a_document_comes_from(reader):
@@ -69,8 +64,7 @@ def test_a_list_of_texts_is_one_text_with_given_boundaries(tmp_path, kind):
     rows = [{"steps": ["1 + 1", "= 2."]}, {"steps": []}]
     parquet.write_table(arrow.Table.from_pylist(rows), tmp_path / "a.parquet")
     steps = [{"text": "1 + 1", "rating": 1}, {"text": "= 2."}]
-    lines = [{"steps": steps}, {"steps": []}]
-    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lines))
+    write_rows(tmp_path / "a.jsonl", [{"steps": steps}, {"steps": []}])
     first, second = kind(path=tmp_path, text_key="steps", meta_keys=["steps"])
     assert (first.text, second.text) == ("1 + 1\n= 2.", "")
     given = Given(field="steps").choose(text=first.text, meta=first.meta)
@@ -78,21 +72,10 @@ def test_a_list_of_texts_is_one_text_with_given_boundaries(tmp_path, kind):
 
 
 def test_only_the_columns_of_known_fields_are_read():
-    schema = arrow.Table.from_pylist(
-        [
-            {
-                "text": "",
-                "blob": "",
-                "lang": "",
-                "meta": {"source": "", "blob": "", "language": [{"name": "C"}]},
-            }
-        ]
-    ).schema
-    assert columns_of(schema) == ["lang", "meta.source", "meta.language"] or columns_of(schema) == [
-        "lang",
-        "meta.language",
-        "meta.source",
-    ]
+    meta = {"source": "", "blob": "", "language": [{"name": "C"}]}
+    row = {"text": "", "blob": "", "lang": "", "meta": meta}
+    schema = arrow.Table.from_pylist([row]).schema
+    assert sorted(columns_of(schema)) == ["lang", "meta.language", "meta.source"]
     assert columns_of(schema, ["blob"]) == ["blob", "meta.blob"]
 
 

@@ -1,12 +1,12 @@
 """Repositories as documents: which files, in which order, and the levels that reach the model."""
 
-import json
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from segmenters import Auto, Repository
+from tests.train.data.corpora import write_rows
 from train.cli import main
 from train.data.reading.documents import Bad
 from train.data.reading.files import JSONL, TextFiles
@@ -65,38 +65,23 @@ def test_the_folders_of_a_corpus_are_documents_of_their_files_in_order(folder):
 def test_neighbouring_rows_with_a_key_are_a_document(tmp_path, key):
     rows = [("b", "z.py", "z = 1\n"), ("b", "README", "Read."), ("a", "a.py", "a = 1\n")]
     lines = [
-        {"path": path, "content": text, **({"repo": name} if key == "repo" else {})}
-        | ({"meta": {"repo": name}} if key != "repo" else {})
+        {"path": path, "content": text}
+        | {"repo": {"repo": name}, "meta.repo": {"meta": {"repo": name}}}[key]
         for name, path, text in rows
     ]
-    path = tmp_path / "rows.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    path = write_rows(tmp_path / "rows.jsonl", lines)
     reader = Repositories(of=JSONL(path=path, text_key="content"), key=key)
     assert [(each.id, each.text) for each in reader] == [
         ("b", "Read.\nz = 1\n"),
         ("a", "a = 1\n"),
     ]
-    path.write_text("".join(json.dumps(lines[at]) + "\n" for at in (0, 2, 1)))
+    write_rows(path, [lines[at] for at in (0, 2, 1)])
     with pytest.raises(DataError, match=f"rows of repository b are apart: sort them by {key}"):
         [*reader.read()]
     tolerant = Repositories(of=JSONL(path=path, text_key="content", on_bad="skip"), key=key)
     assert [getattr(each, "rule", None) or each.id for each in tolerant.read()] == [
         *("b", "rows apart", "a"),
     ]
-
-
-@pytest.mark.parametrize(
-    ("options", "rule"),
-    [
-        ({"depth": -1}, "depth must be at least 0"),
-        ({"unwrap": True}, "set of.unwrap"),
-        ({"header": "{name}"}, "header must be a line in which"),
-        ({"of": JSONL(path="x")}, "key must name the field"),
-    ],
-)
-def test_what_names_no_repository_is_refused(options, rule):
-    with pytest.raises(DataError, match=rule):
-        Repositories(**{"of": TextFiles(path="x"), **options})
 
 
 def test_files_are_a_level_of_prepared_data(folder, tmp_path, capsys):

@@ -47,6 +47,10 @@ def in_parts(reader):
     return [document for part in reader.division() for document in reader.take(part)]
 
 
+def texts(documents):
+    return [document.text for document in documents]
+
+
 @pytest.mark.parametrize("suffix", PACK)
 def test_packed_files_are_read_in_pieces_that_miss_and_double_nothing(
     tmp_path, rows, suffix, monkeypatch
@@ -58,7 +62,7 @@ def test_packed_files_are_read_in_pieces_that_miss_and_double_nothing(
     (tmp_path / f"a.jsonl.{suffix}").write_bytes(packed)
     reader = JSONL(path=tmp_path)
     whole = list(reader)
-    assert [document.text for document in whole] == [row["text"] for row in rows]
+    assert texts(whole) == [row["text"] for row in rows]
     assert len(reader.parts()) > 1
     assert sorted(in_parts(reader), key=lambda d: int(d.id.rpartition(":")[2])) == whole
 
@@ -74,9 +78,9 @@ def test_a_packed_file_cut_short_is_a_fault_or_one_bad_file(
         in_parts(JSONL(path=tmp_path))
     found = in_parts(JSONL(path=tmp_path, on_bad="skip"))
     assert [item.rule for item in found if isinstance(item, Bad)] == ["cut short"]
-    texts = [item.text for item in found if not isinstance(item, Bad)]
-    assert len(set(texts)) == len(texts)
-    assert set(texts) <= {row["text"] for row in rows}
+    kept = texts(item for item in found if not isinstance(item, Bad))
+    assert len(set(kept)) == len(kept)
+    assert set(kept) <= {row["text"] for row in rows}
 
 
 @given(
@@ -101,22 +105,15 @@ def test_pieces_of_a_plain_file_are_its_lines(tmp_path_factory, content, data):
     assert found == whole
 
 
-def test_row_groups_of_parquet_are_read_apart(tmp_path, rows, monkeypatch):
+def test_row_groups_are_read_apart_and_small_files_together(tmp_path, rows, monkeypatch):
     monkeypatch.setattr(parts, "SMALLEST", 500)
     parquet.write_table(arrow.Table.from_pylist(rows), tmp_path / "a.parquet", row_group_size=7)
-    reader = Parquet(path=tmp_path)
-    assert len(reader.parts()) > 2
-    assert in_parts(reader) == list(reader)
-    assert in_parts(Parquet(path=tmp_path, limit=5)) == list(reader)[:5]
-
-
-def test_small_files_are_read_together(tmp_path, monkeypatch):
-    monkeypatch.setattr(parts, "SMALLEST", 100)
     for number in range(40):
-        (tmp_path / f"{number:02d}.txt").write_text("x" * (number % 17))
-    reader = TextFiles(path=tmp_path)
-    assert 2 < len(reader.parts()) < 10
-    assert in_parts(reader) == list(reader)
+        (tmp_path / f"{number:02d}.txt").write_text("x" * 5 * (number % 17))
+    for reader, most in ((Parquet(path=tmp_path), 99), (TextFiles(path=tmp_path), 10)):
+        assert 2 < len(reader.parts()) < most
+        assert in_parts(reader) == list(reader)
+    assert in_parts(Parquet(path=tmp_path, limit=5)) == list(Parquet(path=tmp_path))[:5]
 
 
 def test_addresses_that_fsspec_knows(rows):
@@ -125,11 +122,11 @@ def test_addresses_that_fsspec_knows(rows):
     memory.pipe("/corpus/a.jsonl", as_lines(rows[:30]))
     memory.pipe("/corpus/deep/b.jsonl.gz", gzip.compress(as_lines(rows[30:])))
     memory.pipe("/corpus/c.txt", b"text")
-    texts = [row["text"] for row in rows]
+    wanted = [row["text"] for row in rows]
     reader = JSONL(path="memory://corpus")
-    assert [document.text for document in in_parts(reader)] == texts
+    assert texts(in_parts(reader)) == wanted
     assert [document.id for document in reader][29:31] == ["a.jsonl:30", "deep/b.jsonl.gz:1"]
-    assert [d.text for d in JSONL(path="memory://corpus/*.jsonl")] == texts[:30]
+    assert texts(JSONL(path="memory://corpus/*.jsonl")) == wanted[:30]
     assert [d.id for d in TextFiles(path="memory://corpus/c.txt")] == ["c.txt"]
     assert reader.fingerprint()["files"] == 2
     with pytest.raises(DataError, match="path=memory://nowhere: there is no such file"):
@@ -149,7 +146,7 @@ def test_files_in_a_zip_archive(tmp_path, rows):
     assert sorted(d.text for d in found) == sorted(row["text"] for row in rows)
     assert {d.id.partition(":")[0] for d in found} == {"deep/a.jsonl", "b.jsonl.xz"}
     chained = JSONL(path=f"zip://deep/a.jsonl::file://{archive}")
-    assert [d.text for d in chained] == [row["text"] for row in rows[:30]]
+    assert texts(chained) == [row["text"] for row in rows[:30]]
     with pytest.raises(DataError, match=r"no file in it matches pattern=\*\*/\*\.txt"):
         TextFiles(path=archive).check()
     archive.write_bytes(b"PK")

@@ -1,9 +1,5 @@
-"""Batches and loaders: exact resume, and the same global batch however it is spread.
+"""Batches and loaders: the same global batch however it is spread; stages; what is refused."""
 
-A curriculum of lengths gives the same targets in the same order, whatever the length.
-"""
-
-import threading
 from dataclasses import fields
 
 import numpy as np
@@ -14,32 +10,24 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from bipe.positions import Carry, Positions
-from train.data.rows.choices import PACKINGS, Packing
+from tests.train.data.corpora import random_documents, write_shards
+from tests.train.data.streams import Stream
+from train.data.rows.choices import PACKINGS, Packing, by_temperature
 from train.data.rows.curriculum import Curriculum, Stages
-from train.data.rows.loader import IGNORED, RowLoader, ValidationLoader, ahead
+from train.data.rows.loader import IGNORED, RowLoader, ValidationLoader
 from train.data.rows.order import RowOrder
 from train.data.rows.packing import Rows
 from train.data.store.shards import open_dataset
-from train.data.store.writer import ShardWriter
 from train.errors import DataError
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    draw = np.random.default_rng(0)
     folders = []
     for source, (documents, longest) in enumerate([(30, 50), (4, 900)]):
-        folder = tmp_path_factory.mktemp(f"s{source}")
-        with ShardWriter(
-            folder=folder, name=f"s{source}", vocab_size=999, levels=1, description={}
-        ) as writer:
-            for number in range(documents):
-                length = int(draw.integers(2, longest))
-                marks = (draw.random(length) < 0.2).astype(np.uint8) << 1
-                marks[0] = 3
-                tokens = draw.integers(0, 999, length)
-                writer.add(tokens, marks, id=str(number), size=length)
-        folders.append(folder)
+        folders.append(tmp_path_factory.mktemp(f"s{source}"))
+        lengths = np.random.default_rng(source).integers(2, longest, documents)
+        write_shards(folders[-1], random_documents(lengths, levels=1), levels=1)
     return folders
 
 
@@ -51,11 +39,8 @@ def rows(folders, **packing):
 
 
 def loader(folders, *, packing="concat", split_documents="restart", **options):
-    mixture = RowOrder(
-        rows=rows(folders, strategy=packing, split_documents=split_documents),
-        weights={"s0": 1, "s1": 3},
-        seed=5,
-    )
+    made = rows(folders, strategy=packing, split_documents=split_documents)
+    mixture = RowOrder(rows=made, weights={"s0": 1, "s1": 3}, seed=5)
     return RowLoader(
         **({"order": mixture, "micro_batch": 8, "global_batch": 8, "steps": 12} | options)
     )
@@ -64,16 +49,9 @@ def loader(folders, *, packing="concat", split_documents="restart", **options):
 def equal(one, other):
     for field in fields(one):
         a, b = getattr(one, field.name), getattr(other, field.name)
-        if isinstance(a, Tensor) and isinstance(b, Tensor):
-            if not torch.equal(a, b):
-                return False
-        elif a != b:
+        if not (torch.equal(a, b) if isinstance(a, Tensor) else a == b):
             return False
     return True
-
-
-def joined(batches):
-    return torch.cat([batch.tokens for batch in batches])
 
 
 @pytest.mark.parametrize(("world", "micro"), [(1, 2), (2, 4), (4, 1)])
@@ -87,8 +65,9 @@ def test_the_global_batch_does_not_depend_on_how_it_is_spread(folders, world, mi
         parts = [
             spread[rank][step * turns + turn] for turn in range(turns) for rank in range(world)
         ]
-        assert torch.equal(joined(parts), batch.tokens)
-        assert torch.equal(torch.cat([part.source for part in parts]), batch.source)
+        for name in ("tokens", "source"):
+            joined = torch.cat([getattr(part, name) for part in parts])
+            assert torch.equal(joined, getattr(batch, name))
         assert {(part.step, part.rows_after) for part in parts} == {(step, 8 * step + 8)}
         scored = sum(int((part.targets != IGNORED).sum()) for part in parts)
         assert {part.step_targets for part in parts} == {scored}
@@ -108,50 +87,9 @@ def test_targets_follow_their_tokens_inside_a_document(folders, packing, split_d
         assert torch.equal(inner[same], batch.tokens[:, 1:][same])
         one = bool((positions.document == positions.document[:, :1]).all())
         assert batch.packed == (not one)
-
-
-def test_types_are_those_that_models_expect(folders):
-    batch = next(iter(loader(folders)))
-    assert (batch.tokens.shape, batch.tokens.dtype) == ((8, 32), torch.int64)
-    assert (batch.targets.shape, batch.targets.dtype) == ((8, 32), torch.int64)
-    assert (batch.marks.shape, batch.marks.dtype) == ((8, 32), torch.uint8)
-    assert (batch.source.shape, batch.source.dtype) == ((8,), torch.int64)
-    assert equal(batch.to("cpu"), batch)
-    assert batch.to("meta").tokens.device.type == "meta"
-
-
-def reading():
-    return [thread for thread in threading.enumerate() if thread.name == "bipe-rows"]
-
-
-def test_what_the_thread_raises_arrives_in_its_turn(folders):
-    good = list(loader(folders, steps=2))
-
-    def failing():
-        yield from good
-        raise OSError("the disk is gone")
-
-    found = []
-    with pytest.raises(OSError, match="the disk is gone"):
-        for batch in ahead(failing()):
-            found.append(batch)
-    assert len(found) == 2
-    assert reading() == []
-
-
-@pytest.mark.parametrize(
-    ("options", "fault"),
-    [
-        ({"micro_batch": 3}, r"global_batch must be a multiple .* was: 8 for 3 \* 1"),
-        ({"world": 3}, r"was: 8 for 8 \* 3"),
-        ({"rank": 1}, "rank must be from 0 to 0, was: 1"),
-        ({"start_row": 4}, "start_row must be a multiple of global_batch=8, was: 4"),
-        ({"micro_batch": 0}, "micro_batch must be at least 1, was: 0"),
-    ],
-)
-def test_what_does_not_divide_is_refused(folders, options, fault):
-    with pytest.raises(DataError, match=fault):
-        loader(folders, **options)
+        shapes = {(each.shape, each.dtype) for each in (batch.tokens, batch.targets)}
+        assert shapes == {((8, 32), torch.int64)} and batch.marks.dtype == torch.uint8
+        assert batch.source.shape == (8,) and batch.to("meta").tokens.device.type == "meta"
 
 
 @pytest.mark.parametrize("world", [2, 5])
@@ -169,22 +107,19 @@ def test_validation_is_the_same_rows_however_spread(folders, world):
     assert sorted(torch.cat([batch.source for batch in whole]).tolist()) == [0] * 10 + [1] * 10
 
 
-def staged(stages, *, global_batch=16, budget="tokens"):
+def staged(*stages, global_batch=8, budget="rows"):
+    stages = [{"length": length, "steps": steps} for length, steps in stages]
     curriculum = Curriculum(stages=stages, budget=budget)
     return Stages(curriculum=curriculum, row_length=64, global_batch=global_batch)
 
 
-stages = st.lists(st.sampled_from([4, 8, 16, 32]), unique=True, max_size=3).map(sorted)
-
-
 @given(
-    lengths=stages,
+    lengths=st.lists(st.sampled_from([4, 8, 16, 32]), unique=True, max_size=3).map(sorted),
     steps=st.lists(st.integers(1, 9), min_size=3, max_size=3),
     budget=st.sampled_from(["tokens", "rows"]),
 )
 def test_steps_and_rows_tell_each_other(lengths, steps, budget):
-    given = [{"length": one, "steps": many} for one, many in zip(lengths, steps, strict=False)]
-    made = staged(given, budget=budget)
+    made = staged(*zip(lengths, steps, strict=False), global_batch=16, budget=budget)
     consumed = np.cumsum([0] + [made.at(step).consumes for step in range(40)])
     for step in range(41):
         assert made.consumed(step) == consumed[step]
@@ -198,17 +133,44 @@ def test_steps_and_rows_tell_each_other(lengths, steps, budget):
         assert (tokens if budget == "tokens" else stage.rows) == (16 * 64, 16)[budget == "rows"]
 
 
+def some(lengths=(3,), row_length=4, **packing):
+    return Rows(data=Stream(lengths), row_length=row_length, packing=Packing(**packing))
+
+
+def ordered(**options):
+    return RowOrder(rows={"prose": some(), "code": some()}, **options)
+
+
+def loaded(**options):
+    given = {"order": ordered(), "micro_batch": 8, "global_batch": 8, "steps": 12} | options
+    return RowLoader(**given)
+
+
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("make", "told"),
     [
-        ([{"length": 64, "steps": 1}], r"must divide row_length \(64\) and be below.*was: 64"),
-        ([{"length": 24, "steps": 1}], r"must divide row_length \(64\) and be below.*was: 24"),
-        ([{"length": 16, "steps": 1}] * 2, r"curriculum\[1\]\.length must be above.*was: 16"),
-        ([{"length": 16, "steps": 0}], r"curriculum\[0\]\.steps must be at least 1, was: 0"),
-        ([{"length": 16, "until": 3}], r"curriculum\[0\] must be \{length: tokens, steps"),
-        ([{"length": 4, "steps": 1}], r"multiple of row_length / length \(16\), or set rows.bud"),
+        (lambda: loaded(micro_batch=3), r"global_batch must be a multiple .* was: 8 for 3 \* 1"),
+        (lambda: loaded(world=3), r"was: 8 for 8 \* 3"),
+        (lambda: loaded(start_row=4), "start_row must be a multiple of global_batch=8, was: 4"),
+        (lambda: loaded(micro_batch=0), "micro_batch must be at least 1, was: 0"),
+        (lambda: staged((64, 1)), r"must divide row_length \(64\) and be below.*was: 64"),
+        (lambda: staged((24, 1)), r"must divide row_length \(64\) and be below.*was: 24"),
+        (lambda: staged((16, 1), (16, 1)), r"m\[1\]\.length must be above.*\(16\), was: 16"),
+        (lambda: staged((16, 0)), r"curriculum\[0\]\.steps must be at least 1, was: 0"),
+        (lambda: Curriculum(stages=[{"length": 1, "no": 3}]), r"\[0\] must be \{length: tokens"),
+        (lambda: staged((4, 1)), r"multiple of row_length / length \(16\), or set rows.bud"),
+        (lambda: some(row_length=0), "row_length must be at least 1, was: 0"),
+        (lambda: some(strategy="x"), r"packing must be one of concat, best_fit.*was: x"),
+        (lambda: some(split_documents="x"), "must be restart or continue, was: x"),
+        (lambda: some([]), r"source x, split train: has no documents\. Prepare"),
+        (lambda: some().row(1), "row must be from 0 to 0, was: 1"),
+        (lambda: ordered(weights={"pros": 1}), r"pros: no such .* you mean 'prose'\?"),
+        (lambda: ordered(weights={"code": -1}), r"code: a weight must be 0 or more, was: -1"),
+        (lambda: ordered(weights={"code": 0}), "at least one weight must be above 0"),
+        (lambda: ordered(seed=-1), "seed must be at least 0, was: -1"),
+        (lambda: by_temperature({"a": 1}, temperature=0), "temperature must be above 0, was: 0"),
     ],
 )
-def test_what_is_no_curriculum_is_refused(given, told):
-    with pytest.raises(DataError, match=told):
-        staged(given, global_batch=8, budget="rows")
+def test_what_cannot_be_read_is_refused(make, told):
+    with pytest.raises((DataError, IndexError), match=told):
+        make()

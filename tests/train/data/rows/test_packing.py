@@ -11,7 +11,6 @@ from tests.train.data.streams import Stream
 from train.data.rows.choices import PACKINGS, Packing
 from train.data.rows.order import RowOrder
 from train.data.rows.packing import Rows
-from train.errors import DataError
 
 lengths = st.lists(st.integers(2, 60), min_size=1, max_size=12)
 
@@ -27,16 +26,6 @@ def real(row):
 
 every_row = pytest.mark.parametrize("packing", PACKINGS)
 every_split = pytest.mark.parametrize("split_documents", ["restart", "continue"])
-
-
-@given(lengths=lengths, row_length=st.integers(1, 40))
-def test_concat_rows_joined_give_the_stream(lengths, row_length):
-    data = Stream(lengths)
-    rows = packed(data, row_length)
-    inputs = [real(rows.row(n))[0][:row_length] for n in range(len(rows))]
-    final = real(rows.row(len(rows) - 1))[0][row_length:]
-    assert np.array_equal(np.concatenate([*inputs, final]), data.tokens)
-    assert all(rows.row(n).padding == 0 for n in range(len(rows) - 1))
 
 
 @every_row
@@ -121,17 +110,3 @@ def test_a_row_may_be_longer_than_the_corpus():
         assert len(rows) == 1
         assert rows.row(0).padding == 96
         assert rows.targets(0) == 3
-
-
-def test_bad_requests_are_named():
-    data = Stream([3])
-    with pytest.raises(DataError, match="row_length must be at least 1, was: 0"):
-        packed(data, 0)
-    with pytest.raises(DataError, match=r"packing must be one of concat, best_fit.*was: pack"):
-        packed(data, 4, strategy="pack")
-    with pytest.raises(DataError, match="split_documents must be restart or continue, was: x"):
-        packed(data, 4, split_documents="x")
-    with pytest.raises(DataError, match=r"source x, split train: has no documents\. Prepare"):
-        packed(Stream([]), 4)
-    with pytest.raises(IndexError, match="row must be from 0 to 0, was: 1"):
-        packed(data, 4).row(1)

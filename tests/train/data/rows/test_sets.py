@@ -1,13 +1,8 @@
 """Several prepared folders as one: the same tokenizer, names that tell them apart, weights."""
 
-import threading
-
-import lightning
 import pytest
-import torch
 
 from tests.train.data import corpora
-from tests.train.studies import quiet_trainer
 from train.data.reading.files import TextFiles
 from train.data.reading.split import Split
 from train.data.rows.choices import Mixture
@@ -50,12 +45,10 @@ def named(prepared):
 
 
 def module(folder, *, mixture=None, stages=(), budget="tokens", **options):
-    values = {
-        "mixture": Mixture(**mixture or {}),
-        "curriculum": Curriculum(stages=stages, budget=budget),
-    }
-    sizes = {"row_length": 16, "global_batch": 4, "micro_batch": 2}
-    return LMDataModule(folder=folder, **(sizes | values | options))
+    given = {"row_length": 16, "global_batch": 4, "micro_batch": 2}
+    given |= {"mixture": Mixture(**mixture or {})}
+    given |= {"curriculum": Curriculum(stages=stages, budget=budget)}
+    return LMDataModule(folder=folder, **(given | options))
 
 
 def test_named_folders_give_names_to_their_sources(named):
@@ -67,19 +60,19 @@ def test_named_folders_give_names_to_their_sources(named):
     assert DataSets(named["web"]).members("prose") == ["prose"]
 
 
-def test_a_list_of_folders_keeps_the_names_unless_they_clash(named, prepared):
-    with pytest.raises(DataError, match=r"both have a source prose; name the folders"):
-        DataSets([prepared["web"], prepared["books"]])
-    assert list(DataSets([prepared["web"]]).sources) == ["prose"]
-    with pytest.raises(DataError, match="at least one folder"):
-        DataSets([])
-
-
-def test_another_tokenizer_is_refused_with_what_differs(prepared):
-    with pytest.raises(
-        DataError, match=r"other was made with a different tokenizer.*vocab_size was"
+def test_folders_that_do_not_fit_together_are_refused(prepared):
+    web, books, other = prepared.values()
+    assert list(DataSets([web]).sources) == ["prose"]
+    for folders, told in (
+        ([web, books], r"both have a source prose; name the folders"),
+        ([], "at least one folder"),
+        (
+            {"web": web, "other": other},
+            "other was made with a different tokenizer.*_size was",
+        ),
     ):
-        DataSets({"web": prepared["web"], "other": prepared["other"]})
+        with pytest.raises(DataError, match=told):
+            DataSets(folders)
 
 
 def test_weights_are_of_sources_or_of_whole_sets(named):
@@ -143,86 +136,33 @@ def test_epochs_are_counted_in_steps(named):
         module(named, epochs=0.01, drop_last=True).epoch_steps()
 
 
-class Watches(lightning.LightningModule):
-    """Learns nothing; keeps what it was given, and stops where it is told."""
-
-    def __init__(self, stop=None):
-        super().__init__()
-        self.weight = torch.nn.Parameter(torch.zeros(()))
-        self.seen, self.stop = [], stop
-
-    def training_step(self, batch, index):
-        if batch.step == self.stop:
-            raise KeyError("stopped")
-        self.seen.append((batch.step, batch.tokens.tolist(), batch.targets.tolist()))
-        self.trainer.datamodule.consumed_rows = batch.rows_after
-        return self.weight * 0
-
-    def configure_optimizers(self):
-        return torch.optim.SGD(self.parameters(), lr=0.1)
-
-    def on_load_checkpoint(self, checkpoint):
-        # As LMModule does: batches are counted anew where a step has another number of them.
-        progress = checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]["current"]
-        done = checkpoint["global_step"] * self.trainer.accumulate_grad_batches
-        progress.update(dict.fromkeys(progress, done) | {"is_last_batch": False})
-
-
-def fit(folder, root, *, steps, model=None, ckpt=None, **options):
-    data = module(folder, validation_rows=0, **options)
-    model = model or Watches()
-    micro = data.global_batch // data.micro_batch
-    options = {"max_epochs": -1, "accumulate_grad_batches": micro}
-    trainer = quiet_trainer(root, max_steps=steps, **options)
-    trainer.fit(model, datamodule=data, ckpt_path=ckpt)
-    return trainer, model, data
-
-
-def reading():
-    return [thread for thread in threading.enumerate() if thread.name == "bipe-rows"]
-
-
-CURRICULUM = [{"length": 4, "steps": 2}, {"length": 8, "steps": 2}]
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("budget", "at"), [("tokens", 3), ("rows", 2)])
-def test_a_run_resumed_around_a_change_of_length_is_the_whole_run(named, tmp_path, budget, at):
-    options = {"stages": CURRICULUM, "budget": budget}
-    _, whole, _ = fit(named, tmp_path, steps=7, **options)
-    assert {len(tokens[0]) for _, tokens, _ in whole.seen} == {4, 8, 16}
-    trainer, first, _ = fit(named, tmp_path, steps=at, **options)
-    trainer.save_checkpoint(tmp_path / "a.ckpt")
-    _, second, data = fit(named, tmp_path, steps=7, ckpt=tmp_path / "a.ckpt", **options)
-    assert first.seen + second.seen == whole.seen
-    assert data.consumed_rows == data.stages.consumed(7)
-    assert reading() == []
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_another_global_batch_is_refused_or_goes_on_with_what_is_left(named, tmp_path):
-    trainer, first, _ = fit(named, tmp_path, steps=3)
-    path = tmp_path / "a.ckpt"
-    trainer.save_checkpoint(path)
-    other = {"global_batch": 6, "micro_batch": 3, "ckpt": path}
-    with pytest.raises(DataError, match=r"is 6, .* or rows\.on_batch_change=convert"):
-        fit(named, tmp_path, steps=7, **other)
-    _, second, data = fit(named, tmp_path, steps=7, on_batch_change="convert", **other)
-    assert data.consumed_rows == 3 * 4 + 4 * 6
-    assert [step for step, *_ in second.seen] == [3, 3, 4, 4, 5, 5, 6, 6]
-    _, plain, _ = fit(named, tmp_path, steps=9)
-    rows = [row for model in (first, second) for _, tokens, _ in model.seen for row in tokens]
-    assert rows == [row for _, tokens, _ in plain.seen for row in tokens]
+def test_a_changed_order_is_refused_on_resume(named):
+    state = module(named).state_dict()
+    assert state["rows"] == 0
+    module(named, micro_batch=4).load_state_dict(state | {"rows": 8})
+    for options, told in (
+        ({"seed": 1}, "seed is 1, but was 0 in the run"),
+        ({"row_length": 8}, "row_length is 8, but was 16 in the run"),
+        ({"global_batch": 6}, r"batch is 6, but was 4 .* or rows\.on_batch_change=convert"),
+        ({"mixture": {"sources": ["web"]}}, r"sources is .* but was"),
+    ):
+        with pytest.raises(DataError, match=told):
+            module(named, **options).load_state_dict(state)
+    with pytest.raises(DataError, match="data is"):
+        module(named).load_state_dict(state | {"data": "other"})
+    converted = module(named, global_batch=6, on_batch_change="convert")
+    converted.load_state_dict(state | {"rows": 8})
+    assert converted.consumed_rows == 8
     with pytest.raises(DataError, match="change the steps of an epoch"):
         module(named, epochs=1.0, on_batch_change="convert", global_batch=6).load_state_dict(
             module(named, epochs=1.0).state_dict()
         )
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_no_thread_is_left_by_a_run_that_ends_or_fails(named, tmp_path):
-    fit(named, tmp_path, steps=2)
-    assert reading() == []
-    with pytest.raises(KeyError, match="stopped"):
-        fit(named, tmp_path, steps=90, model=Watches(stop=3))
-    assert reading() == []
+def test_an_empty_split_is_named_and_a_loader_needs_a_trainer(named):
+    with pytest.raises(DataError, match=r"source prose, split test: has no documents.*share"):
+        module(named).rows("test")
+    with pytest.raises(DataError, match="needs a trainer"):
+        module(named).train_dataloader()
+    assert module(named, validation_rows=0).val_dataloader() == []
+    assert module(named).vocab_size <= 280

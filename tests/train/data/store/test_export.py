@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from tests.train.data.corpora import random_documents, write_shards
 from train.cli import main
 from train.data.store.export import write_megatron
 from train.data.store.folder import write_top
 from train.data.store.shards import open_dataset
-from train.data.store.writer import ShardWriter
 
 LENGTHS = {"train": [30, 1, 17, 8, 200], "validation": [5, 9], "test": []}
 
@@ -24,22 +24,14 @@ def prepared(request, tmp_path):
 
 
 def make(root, vocab_size, levels, shard_tokens):
-    draw = np.random.default_rng(vocab_size + levels)
+    """Write a data set of one source."""
     (root / "s").mkdir(parents=True)
     for split, lengths in LENGTHS.items():
-        with ShardWriter(
-            folder=root / "s" / split,
-            name="s",
-            vocab_size=vocab_size,
-            levels=levels,
-            description={"split": split, "tokenizer": {"sha256": "t"}},
-            shard_tokens=shard_tokens,
-        ) as writer:
-            for number, length in enumerate(lengths):
-                marks = draw.integers(0, 2**levels, length).astype(np.uint8) << 1
-                marks[0] = (2 << levels) - 1
-                tokens = draw.integers(0, vocab_size, length)
-                writer.add(tokens, marks, id=f"\u4e2d {number}", size=3 * length)
+        documents = random_documents(lengths, vocab_size=vocab_size, levels=levels)
+        given = {"name": "s", "vocab_size": vocab_size, "levels": levels}
+        names = ["sentence", "paragraph", "page"][:levels]
+        given["description"] = {"tokenizer": {"sha256": "t"}, "level_names": names}
+        write_shards(root / "s" / split, documents, shard_tokens=shard_tokens, **given)
     (root / "tokenizer.json").write_text("{}")
     entry = {"splits": {split: {} for split in LENGTHS}}
     write_top(root, {"format": "bipe-data", "version": 2, "sources": {"s": entry}})
@@ -70,38 +62,24 @@ def read_indexed(stem):
     return [ids[a:b] for a, b in pairwise(bounds)]
 
 
-def test_megatron_reads_the_documents(prepared, tmp_path):
+@pytest.mark.parametrize("sequences", ["documents", "segments"])
+def test_megatron_reads_what_was_prepared(prepared, tmp_path, monkeypatch, sequences):
+    monkeypatch.setattr("train.data.store.export._BLOCK", 7)
     out = tmp_path / "out"
-    assert main(["export", str(prepared), "format=megatron", f"out={out}"]) == 0
+    words = ["format=megatron", f"out={out}", f"sequences={sequences}"]
+    assert main(["export", str(prepared), *words]) == 0
     for split in ("train", "validation"):
         data = open_dataset(prepared / "s" / split)
         read = read_indexed(out / "s" / split)
         assert len(read) == len(data)
-        for index, sequences in enumerate(read):
-            assert len(sequences) == 1
-            assert np.array_equal(sequences[0], data.document(index)[0])
-    assert sorted(path.name for path in (out / "s").iterdir()) == [
-        "train.bin",
-        "train.idx",
-        "validation.bin",
-        "validation.idx",
-    ]
+        for index, parts in enumerate(read):
+            tokens, marks = data.document(index)
+            starts = np.flatnonzero(marks & 2) if sequences == "segments" else [0]
+            assert np.array_equal(np.concatenate(parts), tokens)
+            assert np.array_equal(np.cumsum([0, *map(len, parts)]), [*starts, len(tokens)])
+    names = ["train.bin", "train.idx", "validation.bin", "validation.idx"]
+    assert sorted(path.name for path in (out / "s").iterdir()) == names
     assert (out / "tokenizer.json").read_text() == "{}"
-
-
-def test_megatron_reads_the_segments(prepared, tmp_path, monkeypatch):
-    monkeypatch.setattr("train.data.store.export._BLOCK", 7)
-    out = tmp_path / "out"
-    words = ["format=megatron", f"out={out}", "sequences=segments"]
-    assert main(["export", str(prepared), *words]) == 0
-    data = open_dataset(prepared / "s" / "train")
-    read = read_indexed(out / "s" / "train")
-    assert len(read) == len(data)
-    for index, segments in enumerate(read):
-        tokens, marks = data.document(index)
-        starts = np.flatnonzero(marks & 2)
-        assert np.array_equal(np.concatenate(segments), tokens)
-        assert np.array_equal(np.cumsum([0, *map(len, segments)]), [*starts, len(tokens)])
 
 
 @pytest.mark.parametrize("group", [1, 30])
@@ -126,7 +104,9 @@ def test_parquet_holds_ids_and_segments_of_every_level(prepared, tmp_path, monke
                 assert lengths == np.diff([*starts, len(tokens)]).tolist()
         schema = pq.read_schema(files[0])
         assert str(schema.field("input_ids").type.value_type) == data.tokens.dtype.name
-        assert json.loads(schema.metadata[b"bipe"])["tokenizer"] == {"sha256": "t"}
+        told = json.loads(schema.metadata[b"bipe"])
+        assert told["tokenizer"] == {"sha256": "t"}
+        assert told["level_names"] == data.manifest["level_names"]
         groups = pq.ParquetFile(files[0]).metadata
         sizes = [groups.row_group(number).num_rows for number in range(groups.num_row_groups)]
         assert group > 1 or set(sizes) == {1}

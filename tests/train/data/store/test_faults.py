@@ -3,44 +3,37 @@
 import errno
 import os
 import shutil
+from functools import partial
 
 import numpy as np
 import pytest
 
+from tests.train.data.corpora import content, shard_writer, write_shards
 from tests.train.data.faulty import OPERATIONS, FaultyDisk
 from tests.train.data.store.test_export import make
 from train.data.store.export import export
 from train.data.store.shards import open_dataset
-from train.data.store.writer import ShardWriter
 from train.disk.files import write_whole
 from train.errors import DataError
 
 ERRORS = [errno.ENOSPC, errno.EIO, errno.EACCES, errno.EDQUOT, errno.EROFS]
 
 
+# Two shards of two levels: every operation that a writer does.
+DOCUMENTS = [(np.arange(6) + number, np.array([7, 0, 2, 0, 6, 0], np.uint8)) for number in range(3)]
+
+
 def write(folder):
-    """Two shards of two levels: every operation that a writer does."""
-    with ShardWriter(
-        folder=folder, name="x", vocab_size=300, levels=2, description={}, shard_tokens=9
-    ) as writer:
-        for number in range(3):
-            marks = np.array([7, 0, 2, 0, 6, 0], np.uint8)
-            writer.add(np.arange(6) + number, marks, id=str(number), size=6)
+    write_shards(folder, DOCUMENTS, shard_tokens=9)
 
 
 def merged(folder):
-    parts = folder.with_name("parts")
-    with ShardWriter(
-        folder=folder, name="x", vocab_size=300, levels=2, description={}, shard_tokens=9
-    ) as writer:
-        writer.extend(open_dataset(parts))
+    with shard_writer(folder, shard_tokens=9) as writer:
+        writer.extend(open_dataset(folder.with_name("parts")))
 
 
-def exported(format):
-    def run(folder):
-        list(export(folder.with_name("data"), out=folder, format=format))
-
-    return run
+def exported(folder, format):
+    list(export(folder.with_name("data"), out=folder, format=format))
 
 
 def single(folder):
@@ -48,13 +41,8 @@ def single(folder):
     write_whole(folder / "a", "text")
 
 
-RUNS = {
-    "write": write,
-    "merge": merged,
-    "megatron": exported("megatron"),
-    "parquet": exported("parquet"),
-    "whole": single,
-}
+RUNS = {"write": write, "merge": merged, "whole": single}
+RUNS |= {name: partial(exported, format=name) for name in ("megatron", "parquet")}
 
 
 @pytest.fixture
@@ -62,10 +50,6 @@ def place(tmp_path):
     write(tmp_path / "parts")
     make(tmp_path / "data", 300, 1, 10**6)
     return tmp_path / "out"
-
-
-def content(folder):
-    return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
 @pytest.mark.parametrize("stays", [False, True], ids=["once", "for good"])

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.train.data.corpora import content, random_documents, shard_writer, write_shards
 from tests.train.data.store.test_export import make
 from train.data.store.shards import open_dataset
-from train.data.store.writer import ShardWriter
 from train.disk.manifest import store
 from train.errors import DataError
 
@@ -24,47 +24,14 @@ lengths = st.lists(st.integers(1, 40), min_size=1, max_size=12)
 
 @pytest.fixture
 def documents():
-    return random_documents(seed=0, lengths=[3, 1, 17, 8, 40])
-
-
-def random_documents(*, seed, lengths, vocab_size=300, levels=2):
-    draw = np.random.default_rng(seed)
-    documents = []
-    for length in lengths:
-        marks = draw.integers(0, 2**levels, length).astype(np.uint8) << 1
-        marks[0] = (2 << levels) - 1
-        documents.append((draw.integers(0, vocab_size, length), marks))
-    return documents
-
-
-def writer(folder, *, vocab_size=300, levels=2, **options):
-    description = {"split": "t", "tokenizer": {"sha256": "t"}}
-    return ShardWriter(
-        folder=folder,
-        name="x",
-        vocab_size=vocab_size,
-        levels=levels,
-        **({"description": description} | options),
-    )
-
-
-def write(folder, documents, *, first=0, fail_at=None, **options):
-    with writer(folder, **options) as opened:
-        for number, (tokens, marks) in enumerate(documents, first):
-            if number == fail_at:
-                raise KeyboardInterrupt
-            opened.add(tokens, marks, id=f"d\n{number}", size=10 * number, replaced=number)
-
-
-def content(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    return random_documents([3, 1, 17, 8, 40])
 
 
 @given(lengths=lengths, seed=st.integers(0, 99), shard_tokens=st.sampled_from([1, 9, 30, 10**6]))
 def test_what_is_read_equals_what_was_written(tmp_path_factory, lengths, seed, shard_tokens):
     folder = tmp_path_factory.mktemp("shard")
-    documents = random_documents(seed=seed, lengths=lengths)
-    write(folder, documents, shard_tokens=shard_tokens)
+    documents = random_documents(lengths, seed=seed)
+    write_shards(folder, documents, shard_tokens=shard_tokens)
     data = open_dataset(folder)
     tokens = np.concatenate([tokens for tokens, _ in documents])
     marks = np.concatenate([marks for _, marks in documents])
@@ -86,26 +53,17 @@ def test_what_is_read_equals_what_was_written(tmp_path_factory, lengths, seed, s
         read, read_marks = data.document(index)
         assert np.array_equal(read, one)
         assert np.array_equal(read_marks, own)
-    assert data.document_ids() == [f"d\n{number}" for number in range(len(documents))]
+    assert data.document_ids() == [f"d\n\u4e2d{number}" for number in range(len(documents))]
     assert data.document_bytes.tolist() == [10 * number for number in range(len(documents))]
     assert data.manifest["counts"]["segments"] == int(((marks & 2) > 0).sum())
-
-
-@given(lengths=lengths, shard_tokens=st.integers(1, 100))
-def test_a_shard_ends_with_the_document_that_fills_it(tmp_path_factory, lengths, shard_tokens):
-    folder = tmp_path_factory.mktemp("shard")
-    write(folder, random_documents(seed=0, lengths=lengths), shard_tokens=shard_tokens)
-    data = open_dataset(folder)
-    for shard in data.shards[:-1]:
+    for shard in data.shards[:-1]:  # a shard ends with the document that fills it
         ends = [0, *shard.ends.tolist()]
         assert ends[-2] < shard_tokens <= ends[-1] == len(shard.tokens)
     assert len(data.shards[-1].tokens) > 0
-    assert [shard["tokens"] for shard in data.manifest["shards"]] == [
-        len(shard.tokens) for shard in data.shards
-    ]
+    told = data.manifest["shards"]
+    assert [shard["tokens"] for shard in told] == [len(shard.tokens) for shard in data.shards]
     for key in ("documents", "tokens", "segments"):
-        total = sum(shard[key] for shard in data.manifest["shards"])
-        assert total == data.manifest["counts"][key]
+        assert sum(shard[key] for shard in told) == data.manifest["counts"][key]
 
 
 @given(
@@ -122,19 +80,21 @@ def test_merged_parts_are_the_bytes_of_one_writer(
     root = tmp_path_factory.mktemp("merge")
     levels = 1 + seed % 7
     made = {"vocab_size": vocab_size, "levels": levels}
-    documents = random_documents(seed=seed, lengths=lengths, **made)
-    write(root / "whole", documents, shard_tokens=shard_tokens, **made)
+    documents = random_documents(lengths, seed=seed, **made)
+    write_shards(root / "whole", documents, shard_tokens=shard_tokens, **made)
     bounds = [0, *sorted(min(cut, len(documents)) for cut in cuts), len(documents)]
     with (
         pytest.MonkeyPatch.context() as patch,
-        writer(root / "merged", shard_tokens=shard_tokens, **made) as merged,
+        shard_writer(root / "merged", shard_tokens=shard_tokens, **made) as merged,
     ):
         # In blocks that are smaller than some documents.
         patch.setattr("train.data.store.writer._COPIED_TOKENS", 7)
         patch.setattr("train.data.store.writer._COPIED_DOCUMENTS", 2)
         for number, (first, last) in enumerate(pairwise(bounds)):
             folder = root / f"part{number}"
-            write(folder, documents[first:last], first=first, shard_tokens=part_tokens, **made)
+            write_shards(
+                folder, documents[first:last], first=first, shard_tokens=part_tokens, **made
+            )
             merged.extend(open_dataset(folder))
     assert content(root / "merged") == content(root / "whole")
 
@@ -143,61 +103,48 @@ def test_merged_parts_are_the_bytes_of_one_writer(
     ("vocab_size", "dtype"), [(65_536, np.uint16), (65_537, np.uint32), (300_000, np.uint32)]
 )
 def test_a_large_vocabulary_takes_wider_tokens(tmp_path, vocab_size, dtype):
-    write(
-        tmp_path,
-        [(np.array([0, vocab_size - 1]), np.array([7, 0], np.uint8))],
-        vocab_size=vocab_size,
-    )
+    documents = [(np.array([0, vocab_size - 1]), np.array([7, 0], np.uint8))]
+    write_shards(tmp_path, documents, vocab_size=vocab_size)
     data = open_dataset(tmp_path)
     assert data.tokens.dtype == dtype
     assert data.tokens.tolist() == [0, vocab_size - 1]
 
 
 def test_an_empty_split_opens(tmp_path):
-    write(tmp_path, [])
+    write_shards(tmp_path, [])
     data = open_dataset(tmp_path)
     assert (len(data), len(data.tokens), len(data.marks(0, 0))) == (0, 0, 0)
 
 
 def test_what_is_there_or_of_another_tokenizer_is_left_alone(tmp_path, documents):
-    write(tmp_path / "part", documents, description={"tokenizer": {"sha256": "other"}})
+    write_shards(tmp_path / "part", documents, description={"tokenizer": {"sha256": "other"}})
     before = content(tmp_path / "part")
     with pytest.raises(DataError, match="already contains a data set; remove it"):
-        write(tmp_path / "part", documents[:1])
+        write_shards(tmp_path / "part", documents[:1])
     assert content(tmp_path / "part") == before
     with (
         pytest.raises(DataError, match=r"part: its tokenizer must be .*t.* was: .*other"),
-        writer(tmp_path / "merged") as merged,
+        shard_writer(tmp_path / "merged") as merged,
     ):
         merged.extend(open_dataset(tmp_path / "part"))
     assert list((tmp_path / "merged").iterdir()) == []
 
 
-def test_an_interruption_leaves_nothing(tmp_path, documents):
+def test_what_an_interrupted_or_killed_writer_left_is_removed(tmp_path, documents):
     with pytest.raises(KeyboardInterrupt):
-        write(tmp_path, documents, fail_at=4, shard_tokens=10)
+        write_shards(tmp_path, documents, fail_at=4, shard_tokens=10)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_what_a_killed_writer_left_is_removed(tmp_path, documents):
     for name in ("x.00000.bin", ".x.00007.level0.bits.part", ".manifest.json.part"):
         (tmp_path / name).write_bytes(b"half")
     (tmp_path / "xy.00000.bin").write_bytes(b"another's")
-    write(tmp_path, documents)
-    assert sorted(content(tmp_path)) == [
-        "manifest.json",
-        "x.00000.bin",
-        "x.00000.bytes",
-        "x.00000.documents",
-        "x.00000.ids",
-        "x.00000.level0.bits",
-        "x.00000.level1.bits",
-        "xy.00000.bin",
-    ]
+    write_shards(tmp_path, documents)
+    kinds = ("bin", "bytes", "documents", "ids", "level0.bits", "level1.bits")
+    names = ["manifest.json", *(f"x.00000.{kind}" for kind in kinds), "xy.00000.bin"]
+    assert sorted(content(tmp_path)) == names
 
 
 def test_damage_is_named(tmp_path, documents):
-    write(tmp_path, documents)
+    write_shards(tmp_path, documents)
     bits = tmp_path / "x.00000.level0.bits"
     whole = bits.read_bytes()
     bits.write_bytes(bytes([whole[0] ^ 4]) + whole[1:])
@@ -213,7 +160,7 @@ def test_damage_is_named(tmp_path, documents):
 
 
 def test_a_folder_without_a_manifest_of_ours_is_no_data_set(tmp_path, documents):
-    write(tmp_path, documents)
+    write_shards(tmp_path, documents)
     path = tmp_path / "manifest.json"
     manifest = json.loads(path.read_text())
     cases = [
@@ -237,21 +184,6 @@ def test_a_folder_without_a_manifest_of_ours_is_no_data_set(tmp_path, documents)
         open_dataset(tmp_path)
 
 
-def test_any_changed_byte_of_a_manifest_is_found(tmp_path, documents):
-    write(tmp_path, documents)
-    path = tmp_path / "manifest.json"
-    whole = path.read_bytes()
-    draw = np.random.default_rng(0)
-    places = [*draw.integers(0, len(whole), 60).tolist(), *range(len(whole) - 80, len(whole), 4)]
-    for place in places:
-        other = bytes([whole[place] ^ int(draw.integers(1, 256))])
-        path.write_bytes(whole[:place] + other + whole[place + 1 :])
-        with pytest.raises(DataError, match=r"manifest\.json"):
-            open_dataset(tmp_path)
-    path.write_bytes(whole)
-    open_dataset(tmp_path)
-
-
 @pytest.mark.parametrize(
     ("tokens", "marks", "told"),
     [
@@ -267,7 +199,7 @@ def test_any_changed_byte_of_a_manifest_is_found(tmp_path, documents):
 def test_a_document_that_would_not_be_read_back_is_refused(tmp_path, tokens, marks, told):
     with (
         pytest.raises(DataError, match=f"document d: .*{told}"),
-        writer(tmp_path, vocab_size=9) as opened,
+        shard_writer(tmp_path, vocab_size=9) as opened,
     ):
         opened.add(np.array(tokens, np.int64), np.array(marks, np.uint8), id="d", size=1)
 

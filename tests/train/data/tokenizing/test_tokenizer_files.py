@@ -9,7 +9,7 @@ import sentencepiece
 import tiktoken
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import AddedToken, models, normalizers, pre_tokenizers
+from tokenizers import AddedToken, normalizers, pre_tokenizers
 
 from segmenters.align import byte_alphabet
 from tests.train.data.tokenizer_kinds import CORPUS, FRAGMENTS, kind
@@ -27,12 +27,8 @@ MODELS = {
     "bpe": {"model_type": "bpe", "byte_fallback": True, "remove_extra_whitespaces": False},
     "bpe_nfkc": {"model_type": "bpe", "normalization_rule_name": "nmt_nfkc"},
     "bpe_no_prefix": {"model_type": "bpe", "add_dummy_prefix": False, "byte_fallback": True},
-    "bpe_symbols": {
-        "model_type": "bpe",
-        "user_defined_symbols": ["<tag>", "\n\n", "[x]"],
-        "byte_fallback": True,
-        "remove_extra_whitespaces": False,
-    },
+    "bpe_symbols": {"model_type": "bpe", "byte_fallback": True, "remove_extra_whitespaces": False}
+    | {"user_defined_symbols": ["<tag>", "\n\n", "[x]"]},
     "unigram": {"model_type": "unigram", "byte_fallback": True},
     "unigram_spaces": {"model_type": "unigram", "remove_extra_whitespaces": False},
 }
@@ -66,17 +62,6 @@ def in_small_parts(monkeypatch):
     monkeypatch.setattr(module, "CHUNK_CHARACTERS", 1)
 
 
-@pytest.mark.parametrize("name", ["bpe_symbols", "unigram", "unigram_spaces"])
-def test_the_spelling_of_a_piece_is_text(name, model_bytes, tmp_path):
-    (tmp_path / "own.model").write_bytes(model_bytes(name))
-    tokenizer = LoadTokenizer(path=tmp_path).build()
-    original = sentencepiece.SentencePieceProcessor(model_proto=model_bytes(name))
-    for spelled in ("<unk>", "<s>", "</s>", "<0x41>", "<0x0A>", "<0x4<0x41>>"):
-        for text in (f"<tag>{spelled}", f"a\n\n{spelled}[x]{spelled}<tag>b", f"a<{spelled}>\n0x"):
-            ((ids, _),) = tokenizer.encode_batch([text])
-            assert ids.tolist() == original.encode(text)
-
-
 @pytest.mark.hypothesis
 @pytest.mark.parametrize("name", MODELS)
 def test_a_sentencepiece_model_gives_its_own_ids(name, model_bytes, tmp_path, in_small_parts):
@@ -94,14 +79,10 @@ def test_a_sentencepiece_model_gives_its_own_ids(name, model_bytes, tmp_path, in
         assert (anchors[1:] >= anchors[:-1]).all()
 
     law()
-
-
-def test_a_conversion_that_differs_is_refused(model_bytes, tmp_path, monkeypatch):
-    (tmp_path / "own.model").write_bytes(model_bytes("bpe"))
-    reversed_ = lambda *given: merges(*given)[::-1]  # noqa: E731
-    monkeypatch.setattr(sentencepiece_model, "merges", reversed_)
-    with pytest.raises(DataError, match="not exact: SentencePiece gives other ids"):
-        LoadTokenizer(path=tmp_path).build()
+    for spelled in ("<unk>", "<s>", "</s>", "<0x41>", "<0x0A>", "<0x4<0x41>>"):  # they are text
+        for text in (f"<tag>{spelled}", f"a\n\n{spelled}[x]{spelled}<tag>b", f"a<{spelled}>\n0x"):
+            ((ids, _),) = tokenizer.encode_batch([text])
+            assert ids.tolist() == original.encode(text)
 
 
 @pytest.mark.parametrize(
@@ -119,12 +100,17 @@ def test_a_model_without_an_exact_form_is_refused(options, told, model_bytes, tm
         LoadTokenizer(path=path).build()
 
 
-def test_a_damaged_model_is_refused(model_bytes, tmp_path):
+def test_a_damaged_model_or_conversion_is_refused(model_bytes, tmp_path, monkeypatch):
     data = model_bytes("bpe")
     for broken in (data[:1000], b"", b"\xff" * 50, b"{}"):
         (tmp_path / "tokenizer.model").write_bytes(broken)
         with pytest.raises(DataError, match="not a SentencePiece model"):
             LoadTokenizer(path=tmp_path).build()
+    (tmp_path / "tokenizer.model").write_bytes(data)
+    reversed_ = lambda *given: merges(*given)[::-1]  # noqa: E731
+    monkeypatch.setattr(sentencepiece_model, "merges", reversed_)
+    with pytest.raises(DataError, match="not exact: SentencePiece gives other ids"):
+        LoadTokenizer(path=tmp_path).build()
 
 
 def ranks_of(fast):
@@ -135,6 +121,10 @@ def ranks_of(fast):
     for left, right in definition["merges"]:
         ranks.setdefault(bytes(map(alphabet.__getitem__, left + right)), len(ranks))
     return ranks
+
+
+def copied(name):
+    return type(kind(name)).from_str(kind(name).to_str())
 
 
 def write_ranks(path, ranks):
@@ -167,30 +157,27 @@ def test_a_tiktoken_file_gives_the_ids_of_tiktoken(name, tmp_path, in_small_part
     law()
 
 
-def test_a_tiktoken_file_needs_its_pattern(tmp_path):
-    ranks = ranks_of(kind("gpt2"))
-    path = write_ranks(tmp_path / "mine.tiktoken", ranks)
+def test_a_tiktoken_file_needs_its_pattern_and_sound_lines(tmp_path):
+    path = write_ranks(tmp_path / "mine.tiktoken", ranks_of(kind("gpt2")))
     with pytest.raises(DataError, match="set pattern to one of gpt2, r50k"):
         LoadTokenizer(path=path).build()
     assert LoadTokenizer(path=path, pattern=r"\w+|\W").build().rule.name is None
     with pytest.raises(DataError, match="pattern must be a regular expression"):
         LoadTokenizer(path=path, pattern="(").build()
-
-
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
+    path = tmp_path / "gpt2.tiktoken"
+    all_bytes = "".join(
+        f"{base64.b64encode(bytes([byte])).decode()} {byte}\n" for byte in range(256)
+    )
+    for text, told in (
         ("YQ==\n", "line 1: not BASE64 RANK"),
-        ("YQ== x\n", "line 1"),
+        ("\nYQ== x\n", "line 2"),
         ("!! 3\n", "line 1"),
         ("YQ== 0\n", "no rank for the byte 0"),
-    ],
-)
-def test_a_damaged_tiktoken_file_is_refused(line, told, tmp_path):
-    path = tmp_path / "gpt2.tiktoken"
-    path.write_text(line)
-    with pytest.raises(DataError, match=told):
-        LoadTokenizer(path=path).build()
+        (all_bytes + "YWE= 7\n", "two tokens have the same rank"),
+    ):
+        path.write_text(text)
+        with pytest.raises(DataError, match=told):
+            LoadTokenizer(path=path).build()
 
 
 def test_documents_end_as_in_the_prepared_data_of_the_folder(tmp_path):
@@ -228,27 +215,21 @@ def test_what_the_configuration_of_a_folder_says_counts(tmp_path):
         LoadTokenizer(path=tmp_path).build()
 
 
-def test_a_special_token_is_never_made_of_characters():
+def test_special_tokens_are_never_made_of_characters_and_added_ones_keep_their_ids():
     """A Unigram vocabulary holds the spellings of its special tokens as pieces."""
-    fast = kind("unigram_first")
-    tokenizer = Tokenizer(fast=fast, eos="</s>")
+    tokenizer = Tokenizer(fast=kind("unigram_first"), eos="</s>")
     ((ids, anchors),) = tokenizer.encode_batch(["The cat</s>b </s>"])
     assert tokenizer.eos_id not in ids
     assert anchors[0] == 0 and anchors[-1] >= 13
-
-
-def test_an_added_token_that_is_looked_for_in_texts_keeps_its_id():
-    fast = kind("gpt2")
-    made = type(fast).from_str(fast.to_str())
+    made = copied("gpt2")
     made.add_tokens([AddedToken("cat<x>")])
-    tokenizer = Tokenizer(fast=made, eos="</s>")
-    ((ids, anchors),) = tokenizer.encode_batch(["a cat<x>b"])
+    ((ids, anchors),) = Tokenizer(fast=made, eos="</s>").encode_batch(["a cat<x>b"])
     assert made.token_to_id("cat<x>") in ids
     assert anchors.tolist()[-2:] == [2, 8]
 
 
 def test_a_normaliser_whose_offsets_fail_can_be_dropped(tmp_path, monkeypatch):
-    made = type(kind("gpt2")).from_str(kind("gpt2").to_str())
+    made = copied("gpt2")
     made.normalizer = normalizers.Sequence([normalizers.NFKC()])
     made.save(str(tmp_path / "tokenizer.json"))
     fault = lambda fast, _: "shifted" if fast.normalizer else None  # noqa: E731
@@ -259,10 +240,9 @@ def test_a_normaliser_whose_offsets_fail_can_be_dropped(tmp_path, monkeypatch):
 
 
 def test_whatever_cannot_be_proved_has_a_reason():
-    made = type(kind("gpt2")).from_str(kind("gpt2").to_str())
+    made = copied("gpt2")
     made.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.UnicodeScripts(), pre_tokenizers.ByteLevel(add_prefix_space=False)]
     )
     rule = Tokenizer(fast=made, eos="</s>").rule
     assert rule.name is None and "UnicodeScripts" in rule.reason
-    assert isinstance(made.model, models.BPE)
