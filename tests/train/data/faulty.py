@@ -20,8 +20,8 @@ class FaultyDisk:
         self.done = []
         for owner, name, replacement in (
             (Path, "open", self._open),
-            (Path, "replace", self._rename),
-            (os, "fsync", self._fsync),
+            (Path, "replace", self._touching("rename")),
+            (os, "fsync", self._touching("fsync")),
         ):
             monkeypatch.setattr(owner, name, replacement(getattr(owner, name)))
 
@@ -44,19 +44,15 @@ class FaultyDisk:
 
         return opened
 
-    def _rename(self, whole):
-        def renamed(path, target):
-            self.touch("rename", path)
-            return whole(path, target)
+    def _touching(self, operation):
+        def replacement(whole):
+            def touched(path, *arguments):
+                self.touch(operation, path)
+                return whole(path, *arguments)
 
-        return renamed
+            return touched
 
-    def _fsync(self, whole):
-        def synchronised(descriptor):
-            self.touch("fsync", descriptor)
-            return whole(descriptor)
-
-        return synchronised
+        return replacement
 
 
 class FaultyFile:

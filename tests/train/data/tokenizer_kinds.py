@@ -8,7 +8,6 @@ from functools import cache
 import tokenizers
 from tokenizers import (
     AddedToken,
-    Regex,
     decoders,
     models,
     normalizers,
@@ -18,7 +17,7 @@ from tokenizers import (
 )
 
 from segmenters.align import byte_alphabet
-from train.data.tokenizing.tiktoken_ranks import PATTERNS
+from train.data.tokenizing.tiktoken_ranks import PATTERNS, byte_level
 
 MARK = "\u2581"
 FRAGMENTS = [
@@ -65,34 +64,23 @@ def _byte_level(pre_tokenizer=None, normalizer=None):
     return fast
 
 
-def _split(expression):
-    return pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(expression), behavior="isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
-
-
 def _after(first, *, prefix=False):
     return pre_tokenizers.Sequence([first, pre_tokenizers.ByteLevel(add_prefix_space=prefix)])
 
 
-def _trimmed(prefix):
-    fast = _byte_level(pre_tokenizers.ByteLevel(add_prefix_space=prefix))
+def _trimmed():
+    fast = _byte_level()
     fast.post_processor = processors.ByteLevel(trim_offsets=True)
     return fast
 
 
-def _sentencepiece_like(normalizer=None, pre_tokenizer=None):
+def _sentencepiece_like(pre_tokenizer=None):
     """BPE over marked spaces whose unknown characters fall back to bytes, as LLaMA's."""
-    byte_pieces = [f"<0x{byte:02X}>" for byte in range(256)]
-    marking = [normalizers.Prepend(MARK), normalizers.Replace(" ", MARK)]
     words = pre_tokenizers.Metaspace(prepend_scheme="never", split=True)
     fast = _trained(
         models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True),
         pre_tokenizer=pre_tokenizers.Sequence([words, pre_tokenizers.Split("\n", "isolated")]),
-        extra=byte_pieces,
+        extra=[f"<0x{byte:02X}>" for byte in range(256)],
         vocab_size=420,
         initial_alphabet=[],
         limit_alphabet=30,
@@ -101,16 +89,13 @@ def _sentencepiece_like(normalizer=None, pre_tokenizer=None):
     definition["added_tokens"] = [
         token for token in definition["added_tokens"] if token["content"] in SPECIAL
     ]
-    vocabulary = definition["model"]["vocab"]
-    dropped = [piece for piece in vocabulary if "\n" in piece]
-    assert dropped in ([], ["\n"])
     made = tokenizers.Tokenizer.from_str(json.dumps(definition))
     made.pre_tokenizer = pre_tokenizer
-    if normalizer is not None or pre_tokenizer is None:
-        made.normalizer = normalizer or normalizers.Sequence(marking)
-    made.decoder = decoders.Sequence(
-        [decoders.Replace(MARK, " "), decoders.ByteFallback(), decoders.Fuse()]
-    )
+    if pre_tokenizer is None:
+        marking = [normalizers.Prepend(MARK), normalizers.Replace(" ", MARK)]
+        made.normalizer = normalizers.Sequence(marking)
+    steps = [decoders.Replace(MARK, " "), decoders.ByteFallback(), decoders.Fuse()]
+    made.decoder = decoders.Sequence(steps)
     return made
 
 
@@ -156,9 +141,9 @@ CHARACTERS = {
 KINDS = {
     "gpt2": lambda: _byte_level(),
     "gpt2_prefix": lambda: _byte_level(pre_tokenizers.ByteLevel(add_prefix_space=True)),
-    "gpt2_trimmed": lambda: _trimmed(False),
-    "cl100k": lambda: _byte_level(_split(PATTERNS["cl100k"])),
-    "o200k": lambda: _byte_level(_split(PATTERNS["o200k"])),
+    "gpt2_trimmed": lambda: _trimmed(),
+    "cl100k": lambda: _byte_level(byte_level(PATTERNS["cl100k"])),
+    "o200k": lambda: _byte_level(byte_level(PATTERNS["o200k"])),
     "digits": lambda: _byte_level(_after(pre_tokenizers.Digits(individual_digits=True))),
     "digits_prefix": lambda: _byte_level(_after(pre_tokenizers.Digits(), prefix=True)),
     "added": lambda: _with_added(_byte_level()),

@@ -61,18 +61,18 @@ def _source(source: Source, sample: list[Document], tokenizer: Tokenizer) -> Ite
         yield f"longest: {source.longest}"
     if source.filters:
         yield f"filters: {', '.join(map(repr, source.filters))}"
-    assert source.split is not None
-    within, why = source.split.within, source.split.why
-    drawn = f"validation={source.split.validation:.2g}, test={source.split.test:.2g}"
-    yield f"split: {drawn}{', within=true' if within else ''}{f': {why}' if why else ''}"
+    split = source.split
+    assert split is not None
+    drawn = f"validation={split.validation:.2g}, test={split.test:.2g}"
+    drawn += ", within=true" * bool(split.within)
+    yield f"split: {drawn}{f': {split.why}' if split.why else ''}"
     if not sample:
         yield "sample: no document in it"
         return
     texts = [document.text for document in sample]
     size = len("".join(texts).encode())
     names = source.kept.level_names
-    tokens, segments = 0, np.zeros(len(names), dtype=np.int64)
-    done = Shares()
+    tokens, segments, done = 0, [0] * len(names), Shares()
     began = time.process_time()
     for document, (ids, anchors) in zip(sample, tokenizer.encode_documents(texts), strict=True):
         chosen = source.segmenter_of(document)
@@ -81,27 +81,23 @@ def _source(source: Source, sample: list[Document], tokenizer: Tokenizer) -> Ite
         done.add(shares_of(chosen, rules, len(document.text)))
         marks = mark(anchors, levels)
         tokens += len(ids) + 1
-        segments += np.array(
-            [np.count_nonzero(marks & (2 << level)) for level in range(len(names))]
-        )
+        for level in range(len(names)):
+            segments[level] += int(np.count_nonzero(marks & (2 << level)))
     seconds = time.process_time() - began
     yield (
         f"sample: the first {counted(len(sample), 'document')}, {size / 1e6:.2f} MB of text, "
         f"{size / max(1, tokens):.2f} bytes per token, {tokens / max(1, segments[0]):.1f} tokens "
         f"per segment, {size / 1e6 / max(seconds, 1e-9):.1f} MB/s per core"
     )
-    shares = (
-        f"{counts['characters'] / max(1, sum(map(len, texts))):.1%} {rule}"
-        for rule, counts in done.table().items()
-    )
+    whole = max(1, sum(map(len, texts)))
+    table = done.table().items()
+    shares = (f"{counts['characters'] / whole:.1%} {rule}" for rule, counts in table)
     yield f"what cuts it: {', '.join(shares)}"
     if len(names) > 1:
-        sizes = (
-            f"{name} {tokens / max(1, n):.1f}"
-            for name, n in zip(names, segments.tolist(), strict=True)
-        )
+        each = zip(names, segments, strict=True)
+        sizes = (f"{name} {tokens / max(1, number):.1f}" for name, number in each)
         yield f"tokens per level: {', '.join(sizes)}"
-    if "bytes" in stored and sum(map(len, texts)) >= SAMPLE_CHARACTERS:
+    if "bytes" in stored and whole >= SAMPLE_CHARACTERS:
         yield f"in all: about {stored['bytes'] * tokens / size / 1e6:,.1f}M tokens, if stored plain"
 
 

@@ -8,7 +8,7 @@ import hashlib
 import json
 import shutil
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -52,16 +52,12 @@ def list_duplicates(work: Work) -> None:
     if (folder / _DONE).exists():
         return
     shutil.rmtree(folder, ignore_errors=True)
-    hashing = work.hashing()
-    ranks = range(len(work.tasks))
-    parts = [np.load(hashing.place(rank) / HASHES, mmap_mode="r") for rank in ranks]
+    places_of = map(work.hashing().place, range(len(work.tasks)))
+    parts = [np.load(place / HASHES, mmap_mode="r") for place in places_of]
     buckets = max(1, sum(map(len, parts)) // _AT_ONCE)
-    edges = [number * 2**64 // buckets for number in range(1, buckets)]
-    bounds = [_bounds(part, edges) for part in parts]
-    for bucket in range(buckets):
-        slices = [
-            part[cut[bucket] : cut[bucket + 1]] for part, cut in zip(parts, bounds, strict=True)
-        ]
+    edges = np.array([number * 2**64 // buckets for number in range(1, buckets)], np.uint64)
+    pieces = [np.split(part, np.searchsorted(part["high"], edges)) for part in parts]
+    for slices in zip(*pieces, strict=True):
         for rank, places in _repeated(slices):
             path = work.duplicates(rank)
             with writing(path):
@@ -78,13 +74,8 @@ def duplicates_of(work: Work, rank: int) -> set[int]:
     return set(np.fromfile(path, "<i8").tolist()) if path.exists() else set()
 
 
-def _bounds(part: npt.NDArray[np.void], edges: list[int]) -> list[int]:
-    inner = np.searchsorted(part["high"], np.array(edges, dtype=np.uint64))
-    return [0, *inner.tolist(), len(part)]
-
-
 def _repeated(
-    slices: list[npt.NDArray[np.void]],
+    slices: Sequence[npt.NDArray[np.void]],
 ) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
     """Yield the rank and the places of rows whose hash an earlier row has."""
     rows = np.concatenate(slices)

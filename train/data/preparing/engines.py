@@ -60,14 +60,12 @@ class Local:
         if self.isolate or (self._count() > 1 and len(todo) > 1):
             self._run_pools(work, todo, watch)
             return
-        from train.data.preparing.parts import make_part
-
         before = os.environ.get(THREADS)
         try:
             if self._count() == 1:  # one worker means one core
                 one_thread()
             for rank in todo:
-                make_part(work, rank)
+                _make(work, rank)
                 watch()
         finally:
             os.environ.pop(THREADS, None)
@@ -158,22 +156,20 @@ class Slurm:
                 """Do nothing: the parts hold the counts."""
 
         todo, steps = _todo(work)
-        if not _PLAIN_PATH.fullmatch(steps["logging_dir"]):
+        logs = steps["logging_dir"]
+        if not _PLAIN_PATH.fullmatch(logs):
             raise DataError(
-                f"engine=slurm: data must be a path without spaces and shell metacharacters, since "
-                f"job scripts do not quote it, was: {steps['logging_dir']}"
+                "engine=slurm: data must be a path without spaces and shell metacharacters, since "
+                f"job scripts do not quote it, was: {logs}"
             )
         account = {} if self.account is None else {"account": self.account}
-        path = f'export PATH="{Path(sys.executable).parent}:$PATH"'
+        asked: dict[str, Any] = {"partition": self.partition, "time": self.time, "qos": self.qos}
+        asked |= {"mem_per_cpu_gb": self.memory_gb, "workers": self.workers or -1}
         executor = Executor(
-            **steps,
+            **steps | asked,
             job_name="bipe-prepare",
-            time=self.time,
-            partition=self.partition,
-            mem_per_cpu_gb=self.memory_gb,
-            workers=self.workers or -1,
-            qos=self.qos,
-            env_command=path,  # it must find launch_pickled_pipeline
+            # Nodes must find launch_pickled_pipeline.
+            env_command=f'export PATH="{Path(sys.executable).parent}:$PATH"',
             sbatch_args=account | dict(self.sbatch),
         )
         try:
@@ -188,7 +184,7 @@ class Slurm:
                 watch()
                 gone = 0 if queued(job) else gone + 1
                 if gone >= _LOOKS:
-                    _require_all(todo, logs=steps["logging_dir"])
+                    _require_all(todo, logs=logs)
                 time.sleep(self.poll_seconds)
 
 
@@ -236,14 +232,17 @@ Engine = Local | Slurm | Ray
 
 
 def pipeline(work: Work) -> list[Callable[..., None]]:
-    """Return the only step, which any executor of datatrove can run."""
     return [partial(_run_elsewhere, work)]
 
 
 def _run_elsewhere(work: Work, data: Any, rank: int, world_size: int) -> None:
+    one_thread()
+    _make(work, rank)
+
+
+def _make(work: Work, rank: int) -> None:
     from train.data.preparing.parts import make_part
 
-    one_thread()
     make_part(work, rank)
 
 
@@ -257,12 +256,10 @@ def _todo(work: Work) -> tuple[Work, dict[str, Any]]:
 
 def _require_all(work: Work, *, logs: str) -> None:
     if missing := work.missing():
-        faults = work.faults()
-        raise DataError(
-            f"{len(missing)} of {counted(len(work.tasks), 'part')} failed"
-            + (f"; the first error: {faults[0]}" if faults else "")
-            + f". Their logs are in {logs}; run again to continue with the missing parts"
-        )
+        first = "".join(f"; the first error: {fault}" for fault in work.faults()[:1])
+        told = f"{len(missing)} of {counted(len(work.tasks), 'part')} failed{first}"
+        cure = "run again to continue with the missing parts"
+        raise DataError(f"{told}. Their logs are in {logs}; {cure}")
 
 
 def queued(job: str) -> bool:
@@ -299,10 +296,8 @@ def _slow(work: Work) -> list[str]:
 
 
 def _run(rank: int) -> None:
-    from train.data.preparing.parts import make_part
-
     assert _work is not None
-    make_part(_work, rank)
+    _make(_work, rank)
 
 
 def _end_with(held: Connection) -> None:

@@ -32,36 +32,33 @@ class Tally:
         self.work, self.name, self.source = work, name, work.sources[name]
         ranks = [rank for rank, task in enumerate(work.tasks) if task.source == name]
         self.results = {rank: found for rank in ranks if (found := work.result(rank))}
-        results = self.results.values()
-        # From the workers, since segmenters take long to load.
-        self.levels = max((result["levels"] for result in results), default=1)
-        self.documents = sum(result["counts"][0] for result in results)
-        self.empty = sum(result["empty"] for result in results)
-        self.duplicates = sum(result["duplicates"] for result in results)
-        self.bad, self.filtered = (
-            sum((Counter(result[key]) for result in results), Counter())
-            for key in ("bad", "filtered")
-        )
+        self.levels = 1
+        self.documents = self.empty = self.duplicates = 0
+        self.bad, self.filtered = Counter[str](), Counter[str]()
         self.lengths, self.sample = Lengths(), Sample()
         self.segmenters, self.done = Shares(), Shares()
-        for result in results:
-            self.lengths.merge(result["lengths"])
-            self.sample.merge(result["sample"])
-            self.segmenters.merge(result["segmenters"])
-            self.done.merge(result["done"])
+        for result in self.results.values():
+            # From the workers, since segmenters take long to load.
+            self.levels = max(self.levels, result["levels"])
+            self.documents += result["counts"][0]
+            self.empty += result["empty"]
+            self.duplicates += result["duplicates"]
+            self.bad += Counter(result["bad"])
+            self.filtered += Counter(result["filtered"])
+            for key in ("lengths", "sample", "segmenters", "done"):
+                getattr(self, key).merge(result[key])
 
     def require_documents(self) -> None:
         """Raise DataError if there is no document, or split.ids names an unknown one."""
         label = f"source {self.name} ({self.source.documents.label()})"
         counts = {"empty": self.empty, "duplicates": self.duplicates, **self.bad, **self.filtered}
         left_out = {rule: number for rule, number in counts.items() if number}
-        if not self.documents and [*left_out] == ["empty"]:
-            raise DataError(f"{label}: all documents ({self.empty}) are empty; check text_key")
-        if not self.documents and left_out:
-            rules = ", ".join(f"{number} {rule}" for rule, number in left_out.items())
-            raise DataError(f"{label}: all documents were left out ({rules})")
         if not self.documents:
-            raise DataError(f"{label}: {NOTHING}")
+            rules = ", ".join(f"{number} {rule}" for rule, number in left_out.items())
+            told = f"all documents were left out ({rules})" if left_out else NOTHING
+            if [*left_out] == ["empty"]:
+                told = f"all documents ({self.empty}) are empty; check text_key"
+            raise DataError(f"{label}: {told}")
         seen = chain.from_iterable(result["named"] for result in self.results.values())
         assert self.source.split is not None
         unseen = sorted(self.source.split.named.keys() - set(seen))
@@ -95,7 +92,6 @@ class Tally:
 
 
 def tallies(work: Work) -> dict[str, Tally]:
-    """Return a tally of each source; DataError if one has no usable documents."""
     made = {name: Tally(work, name) for name in work.sources}
     for tally in made.values():
         tally.require_documents()
@@ -132,14 +128,10 @@ def _shards(tally: Tally, folder: Path, meter: Meter, shard_tokens: int) -> dict
     """Write the splits of a source; return their counts. Removes damaged parts, to be remade."""
     work = tally.work
     with ExitStack() as stack:
-        writers = {
-            split: stack.enter_context(
-                work.writer(
-                    tally.name, split, folder, levels=tally.levels, shard_tokens=shard_tokens
-                )
-            )
-            for split in SPLITS
-        }
+        writers = {}
+        for split in SPLITS:
+            made = work.writer(tally.name, split, folder, tally.levels, shard_tokens)
+            writers[split] = stack.enter_context(made)
         for number, (rank, result) in enumerate(tally.results.items(), start=1):
             for split in result["splits"]:
                 try:

@@ -80,8 +80,8 @@ class PartWriter(ExitStack):
             "counts": self.counts,
             "splits": [split for split in SPLITS if split in self._writers],
             "named": sorted(self.seen),
-            "segmenters": self.chosen.state(),
-            "done": self.done.state(),
+            "segmenters": self.chosen.counts,
+            "done": self.done.counts,
             "lengths": self.lengths.state(),
             "sample": self.sample.best,
         }
@@ -100,9 +100,7 @@ class PartWriter(ExitStack):
         levels = levels or self._cut(document, anchors)
         split = self.split.of(document.id)
         if split not in self._writers:
-            made = self.work.writer(
-                self.name, split, self.folder, levels=self.levels, shard_tokens=_ONE_SHARD
-            )
+            made = self.work.writer(self.name, split, self.folder, self.levels, _ONE_SHARD)
             self._writers[split] = self.enter_context(made)
         writer = self._writers[split]
         tokens = np.empty(len(ids) + 1, writer.dtype)
@@ -135,11 +133,9 @@ class PartWriter(ExitStack):
             for cuts in levels
         )
         if len(levels) != self.levels or not tiled:
-            raise SegmenterError(
-                f"source {self.name}: cuts must increase from 0 to the end of the text, in "
-                f"{counted(self.levels, 'level')}",
-                document=document.id,
-            )
+            rule = "cuts must increase from 0 to the end of the text, in"
+            told = f"source {self.name}: {rule} {counted(self.levels, 'level')}"
+            raise SegmenterError(told, document=document.id)
         if text and chosen is not self.source.segmenter:
             self.chosen.add({repr(chosen): len(text)})
         self.done.add(shares_of(chosen, rules, len(text)))
@@ -191,7 +187,6 @@ class _Reading:
 
 
 def make_part(work: Work, rank: int) -> None:
-    """Make what `work` asks for of a part, unless it is done already."""
     if work.result(rank) is None:
         make = _hash if work.product == "hashes" else _write
         work.put(rank, lambda folder: make(work, rank, folder))

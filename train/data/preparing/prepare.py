@@ -8,6 +8,7 @@ import hashlib
 import json
 import shutil
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -163,11 +164,10 @@ def _plan(
 def _require_same(
     there: dict[str, Any], request: dict[str, Any], *, out: Path, if_exists: str
 ) -> None:
-    differing = list(folder.differences(there["request"], request))[:_SHOWN_DIFFERENCES]
+    differing = "; ".join(islice(folder.differences(there["request"], request), _SHOWN_DIFFERENCES))
     if if_exists in ("auto", "resume") and not differing:
         return
-    other = f" made with other settings ({'; '.join(differing)})" if differing else ""
-    raise DataError(
-        f"{out} contains a data set{other}. Set data= to another folder, or set if_exists=overwrite"
-        + ("" if differing else " or if_exists=auto")
-    )
+    other = f" made with other settings ({differing})" if differing else ""
+    cure = "if_exists=overwrite" + " or if_exists=auto" * (not differing)
+    told = f"contains a data set{other}. Set data= to another folder, or set {cure}"
+    raise DataError(f"{out} {told}")

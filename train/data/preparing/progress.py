@@ -51,7 +51,6 @@ class Meter:
             self._print(line)
 
     def finish(self, state: str = "") -> None:
-        """End the task with its totals, by default those that were shown last."""
         line = f"{self._title}: {state or self._state}".removesuffix(": ")
         self._bar.update(self._task, description=line, total=1.0, completed=1.0)
         if state or self._state:

@@ -61,11 +61,8 @@ class Length(Filter):
     def step(self) -> Any:
         from datatrove.pipeline.filters import LambdaFilter
 
-        return LambdaFilter(self.keeps)
-
-    def keeps(self, document: Any) -> bool:
         most = math.inf if self.max_characters is None else self.max_characters
-        return self.min_characters <= len(document.text) <= most
+        return LambdaFilter(lambda document: self.min_characters <= len(document.text) <= most)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,14 +156,12 @@ class Corpus:
             raise DataError("sources must contain at least one source")
         for name in self.sources:
             if not _NAME.fullmatch(name):
-                raise DataError(
-                    f"sources: names must consist of letters, digits, - and _, was: {name}"
-                )
+                rule = "names must consist of letters, digits, - and _"
+                raise DataError(f"sources: {rule}, was: {name}")
         if self.shard_tokens < 1:
             raise DataError(f"shard_tokens must be at least 1, was: {self.shard_tokens}")
 
     def completed(self, *, limit: int | None) -> Corpus:
-        """Return the corpus with a split and a limit per source; DataError for early faults."""
         if limit is not None and limit < 1:
             raise DataError(f"limit must be at least 1 document, or null for all, was: {limit}")
         for name, source in self.sources.items():

@@ -71,22 +71,19 @@ class Shares:
     """Documents and characters by what cut them; a document may count for several."""
 
     def __init__(self) -> None:
-        self._counts: dict[str, list[int]] = {}
+        self.counts: dict[str, list[int]] = {}
 
-    def add(self, characters: Mapping[str, int], *, documents: int = 1) -> None:
-        self.merge({name: [documents, size] for name, size in characters.items()})
+    def add(self, characters: Mapping[str, int]) -> None:
+        self.merge({name: [1, size] for name, size in characters.items()})
 
     def merge(self, state: Mapping[str, Sequence[int]]) -> None:
         for name, (documents, size) in state.items():
-            counts = self._counts.setdefault(name, [0, 0])
+            counts = self.counts.setdefault(name, [0, 0])
             counts[0] += documents
             counts[1] += size
 
-    def state(self) -> dict[str, list[int]]:
-        return self._counts
-
     def table(self) -> dict[str, dict[str, int]]:
-        ordered = sorted(self._counts.items(), key=lambda item: (-item[1][1], item[0]))
+        ordered = sorted(self.counts.items(), key=lambda item: (-item[1][1], item[0]))
         return {name: {"documents": n, "characters": size} for name, (n, size) in ordered}
 
 

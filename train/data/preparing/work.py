@@ -85,7 +85,7 @@ class Work:
         return [rank for rank in range(len(self.tasks)) if self.result(rank) is None]
 
     def writer(
-        self, name: str, split: str, folder: Path, *, levels: int, shard_tokens: int
+        self, name: str, split: str, folder: Path, levels: int, shard_tokens: int
     ) -> ShardWriter:
         return ShardWriter(
             folder=folder / split,

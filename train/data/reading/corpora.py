@@ -85,14 +85,14 @@ class PackageCode(Reader):
 
     def check(self) -> None:
         for package in self.packages:
-            _package_folder(package)
+            _folder(package)
 
     def label(self) -> str:
         return f"PackageCode packages={list(self.packages)}"
 
     def parts(self) -> list[Part]:
         files = [
-            ((package, path.as_posix()), (_package_folder(package) / path).stat().st_size)
+            ((package, path.as_posix()), (_folder(package) / path).stat().st_size)
             for package in self.packages
             for path in self.paths(package)
         ]
@@ -104,7 +104,7 @@ class PackageCode(Reader):
             yield from self.read_file(package, Path(path))
 
     def paths(self, package: str) -> list[Path]:
-        root = _package_folder(package)
+        root = _folder(package)
         skipped = _NEVER | _TESTS if self.skip_tests else _NEVER
         tests = ("conftest.py", "test_") if self.skip_tests else ()
         found = []
@@ -116,7 +116,7 @@ class PackageCode(Reader):
 
     def read_file(self, package: str, path: Path) -> Iterator[Document]:
         id = f"{package}/{path.as_posix()}"
-        data = (_package_folder(package) / path).read_bytes()
+        data = (_folder(package) / path).read_bytes()
         text, replaced = decode(data, errors="replace")
         longest = len(text) if self.max_characters is None else self.max_characters
         if self.min_characters <= len(text) <= longest:
@@ -127,16 +127,13 @@ class PackageCode(Reader):
         return {**Reader.fingerprint(self), "versions": versions}
 
 
-def _package_folder(package: str) -> Path:
+def _folder(package: str, *, install: str = "") -> Path:
     if package == STANDARD_LIBRARY:
         return Path(sysconfig.get_path("stdlib"))
-    return _folder(package, install=package)
-
-
-def _folder(package: str, *, install: str) -> Path:
     spec = importlib.util.find_spec(package) if package.isidentifier() else None
     if spec is None or not spec.submodule_search_locations:
-        raise DataError(f"package {package} is not installed; run: pip install {install}")
+        cure = f"run: pip install {install or package}"
+        raise DataError(f"package {package} is not installed; {cure}")
     return Path(next(iter(spec.submodule_search_locations)))
 
 

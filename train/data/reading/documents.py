@@ -190,7 +190,6 @@ def bad_where(where: str, *, rule: str) -> Iterator[None]:
 
 
 def clean(text: str) -> tuple[str, int]:
-    """Replace lone surrogates with U+FFFD; also return their number."""
     return _SURROGATE.subn(REPLACEMENT, text)
 
 

@@ -126,12 +126,11 @@ def columns_of(schema: Any, keys: Sequence[str] | None = None) -> list[str]:
     wanted = frozenset(KNOWN_FIELDS if keys is None else keys)
     found = []
     for column in schema:
-        if column.name in wanted:
-            found.append(column.name)
-        elif column.name in NESTING_FIELDS and types.is_struct(column.type):
+        nests = column.name in NESTING_FIELDS and column.name not in wanted
+        if nests and types.is_struct(column.type):
             names = [child.name for child in column.type]
             found += [f"{column.name}.{name}" for name in names if name in wanted]
-        elif column.name in NESTING_FIELDS:  # a JSON string
+        elif nests or column.name in wanted:  # what nests may be a JSON string
             found.append(column.name)
     return found
 
@@ -142,23 +141,20 @@ def check_conditions(conditions: Conditions | None) -> None:
             _require_list(f"filter.{field}", condition)
             continue
         for kind, value in condition.items():
+            key = f"filter.{field}.{kind}"
             if kind not in _TESTS:
-                raise DataError(
-                    f"filter.{field} must be one of {', '.join(_TESTS)}, or a list of allowed "
-                    f"values, was: {kind}"
-                )
+                allowed = f"one of {', '.join(_TESTS)}, or a list of allowed values"
+                raise DataError(f"filter.{field} must be {allowed}, was: {kind}")
             if kind == "not":
-                _require_list(f"filter.{field}.not", value)
+                _require_list(key, value)
             elif kind == "matches":
                 try:
                     re.compile(value)
                 except (re.error, TypeError) as fault:
-                    raise DataError(
-                        f"filter.{field}.matches must be a regular expression, was: {value!r} "
-                        f"({fault})"
-                    ) from None
+                    told = f"must be a regular expression, was: {value!r} ({fault})"
+                    raise DataError(f"{key} {told}") from None
             elif isinstance(value, bool) or not isinstance(value, int | float):
-                raise DataError(f"filter.{field}.{kind} must be a number, was: {value!r}")
+                raise DataError(f"{key} must be a number, was: {value!r}")
 
 
 def keeps(row: Mapping[str, Any], conditions: Conditions | None, *, where: str) -> bool:

@@ -28,17 +28,7 @@ from train.data.reading.documents import (
     part_size,
 )
 from train.data.reading.fields import Rows, columns_of, dig
-from train.data.reading.storage import (
-    File,
-    Span,
-    lines_of,
-    listed,
-    names_in,
-    opened,
-    other_endings,
-    raw,
-    spans,
-)
+from train.data.reading.storage import File, lines_of, listed, opened, other_endings, raw, spans
 from train.disk.manifest import redacted
 from train.errors import DataError
 
@@ -104,7 +94,7 @@ class Files(TolerantReader):
         files, place = self.files(), Path(self.path)
         if place.is_dir():
             endings = {Path(file.name).suffix for file in files}
-            others = other_endings(names_in(place), than=endings, more=len(files))
+            others = other_endings(place, than=endings, more=len(files))
             if others:
                 told = "path=%s: only %s match pattern=%s%s"
                 log.warning(told, place, len(files), self.pattern, others)
@@ -174,7 +164,7 @@ class JSONL(Rows, Files):
         return spans(file, size=size)
 
     def read_file(self, file: File, **where: int) -> Iterator[Document | Bad]:
-        for number, offset, held in lines_of(file, Span(**where)):
+        for number, offset, held in lines_of(file, **where):
             place = f"{file}:{number}"
             try:
                 found = self.parse(held, id=f"{file.name}:{number}", where=place, offset=offset)
@@ -184,10 +174,8 @@ class JSONL(Rows, Files):
                 yield found
             del found
 
-    def parse(
-        self, held: list[bytes], *, id: str, where: str, offset: int
-    ) -> Document | Bad | None:
-        """Pop a line from its list and return its document; None for an empty line."""
+    def parse(self, held: list[bytes], *, id: str, where: str, offset: int) -> Any:
+        """Pop a line from its list and return its document or a `Bad`; None for an empty line."""
         line = held.pop()
         with bad_where(where, rule="not UTF-8"):
             text, replaced = decode(line, errors=self.encoding_errors, offset=offset)

@@ -41,7 +41,6 @@ class HuggingFace(Rows):
         super().check()
 
     def parts(self) -> list[Part]:
-        """Return the files of a streamed data set, or ranges of rows of a downloaded one."""
         self.check()
         opened = self.open()
         if self.streaming:
@@ -57,9 +56,7 @@ class HuggingFace(Rows):
 
     def read_part(self, part: Part) -> Iterator[Document | Bad]:
         self.check()
-        where = part.where
-        opened = self.open()
-        named = self.split
+        where, opened, named = part.where, self.open(), self.split
         if where.get("files", 1) > 1:
             opened = opened.shard(num_shards=where["files"], index=where["file"])
             named = f"{self.split}:{where['file']}"
@@ -75,15 +72,9 @@ class HuggingFace(Rows):
     def open(self) -> Any:
         import datasets
 
+        where = {"data_dir": self.data_dir, "data_files": self.data_files, "split": self.split}
         with self.explained():
-            return datasets.load_dataset(
-                self.path,
-                self.name,
-                data_dir=self.data_dir,
-                data_files=self.data_files,
-                split=self.split,
-                streaming=self.streaming,
-            )
+            return datasets.load_dataset(self.path, self.name, streaming=self.streaming, **where)
 
     @contextmanager
     def explained(self) -> Iterator[None]:

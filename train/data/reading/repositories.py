@@ -14,16 +14,8 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from segmenters.fields import KNOWN_FIELDS, path_of
-from train.data.reading.documents import (
-    REPLACEMENT,
-    Bad,
-    Document,
-    Part,
-    Reader,
-    TolerantReader,
-    grouped,
-    part_size,
-)
+from train.data.reading import documents as base
+from train.data.reading.documents import Bad, Document, Part, Reader, TolerantReader
 from train.data.reading.fields import Rows, dig
 from train.data.reading.files import Files
 from train.data.reading.storage import File
@@ -84,18 +76,15 @@ class Repositories(Reader):
             files = self.of.files()
             return [Part(where={"files": [astuple(each)]}, size=each.size) for each in files]
         shown = [file for file in self.of.files() if not _hidden(file.name)]
-        named = [
-            (name, [*held]) for name, held in groupby(sorted(shown, key=self._key), key=self._owner)
-        ]
-        sizes = [(one, sum(file.size for file in one[1])) for one in named]
-        groups = grouped(sizes, size=part_size(sum(own for _, own in sizes)))
-        return [
-            Part(
-                where={"repositories": [[name, [*map(astuple, held)]] for name, held in group]},
-                size=own,
-            )
-            for group, own in groups
-        ]
+        sizes = []
+        for name, found in groupby(sorted(shown, key=self._key), key=self._owner):
+            held = [*found]
+            sizes.append(((name, held), sum(file.size for file in held)))
+        made = []
+        for group, own in base.grouped(sizes, size=base.part_size(sum(own for _, own in sizes))):
+            stored = [[name, [*map(astuple, files)]] for name, files in group]
+            made.append(Part(where={"repositories": stored}, size=own))
+        return made
 
     def read_part(self, part: Part) -> Iterator[Document | Bad]:
         if "repositories" not in part.where:
@@ -169,7 +158,6 @@ class Repositories(Reader):
 
 
 def _order(path: str) -> list[tuple[int, str]]:
-    """Return a key that puts README files first, then the other files of a folder, then folders."""
     *folders, name = PurePosixPath(path).parts or ("",)
     rank = 0 if name.lower().startswith("readme") else 1
     return [*((2, folder) for folder in folders), (rank, name)]
@@ -180,6 +168,5 @@ def _hidden(name: str) -> bool:
 
 
 def _is_binary(text: str) -> bool:
-    """Return whether a text has a NUL at its head, or a head that is mostly no UTF-8."""
     head = text[:_HEAD]
-    return "\0" in head or head.count(REPLACEMENT) > _SHARE_OF_TEXT * len(head)
+    return "\0" in head or head.count(base.REPLACEMENT) > _SHARE_OF_TEXT * len(head)

@@ -70,7 +70,6 @@ class Split:
         return named
 
     def of(self, id: str) -> str:
-        """Return the split of a document, or with `within` of one of its `pieces`."""
         if self.within is True:
             return id.partition("/")[0]
         if id in self.named:

@@ -17,7 +17,7 @@ import zlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from glob import glob, has_magic
 from itertools import pairwise
@@ -67,7 +67,6 @@ class File:
 
 
 def listed(path: str, *, pattern: str) -> list[File]:
-    """Return the files at a path, sorted by name; DataError if there are none."""
     if "://" in path:
         return _remote(path, pattern=pattern)
     place = Path(path)
@@ -81,21 +80,18 @@ def listed(path: str, *, pattern: str) -> list[File]:
     if not found:
         rule = "matches this glob"
         if folder:
-            rule = f"in it matches pattern={pattern}{other_endings(names_in(place), than=())}"
+            rule = f"in it matches pattern={pattern}{other_endings(place, than=())}"
         raise DataError(f"path={path}: no file {rule}")
     return [
         _local(file, file.relative_to(place).as_posix() if folder else file.name) for file in found
     ]
 
 
-def names_in(folder: Path) -> Iterator[str]:
-    for file in folder.rglob("*"):
-        if file.is_file():
-            yield file.relative_to(folder).as_posix()
-
-
-def other_endings(names: Iterable[str], *, than: Collection[str], more: int = 0) -> str:
+def other_endings(names: Iterable[str] | Path, *, than: Collection[str], more: int = 0) -> str:
     """Name the extensions of the other files, if there are more than `more`; hidden ones aside."""
+    if isinstance(names, Path):  # of a folder
+        inside = (file for file in names.rglob("*") if file.is_file())
+        names = [file.relative_to(names).as_posix() for file in inside]
     endings = (Path(name).suffix for name in names if "/." not in f"/{name}")
     others = Counter(ending or "other" for ending in endings if ending not in than)
     if others.total() <= more:
@@ -124,7 +120,6 @@ def opened(file: File) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def raw(file: File) -> Iterator[IO[bytes]]:
-    """Open a file as stored, seekable."""
     if "://" not in file.path:
         with Path(file.path).open("rb") as stored:
             yield stored
@@ -140,21 +135,6 @@ def raw(file: File) -> Iterator[IO[bytes]]:
         yield stored
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
-    """Lines of a file: those in bytes start to stop, and of them every `turns`-th.
-
-    line: number of the first line, from 1. turn: keep the lines whose number modulo `turns` is
-    this.
-    """
-
-    start: int = 0
-    stop: int | None = None
-    line: int = 1
-    turn: int = 0
-    turns: int = 1
-
-
 def suffix(path: str) -> str:
     """Return the last suffix of a path or an address in lower case, without its query."""
     name = path.partition("::")[0].rpartition("/")[2].partition("?")[0]
@@ -162,22 +142,35 @@ def suffix(path: str) -> str:
 
 
 def spans(file: File, *, size: int) -> list[tuple[dict[str, Any], int]]:
-    """Return pieces of about `size` bytes: the fields of a `Span` and the stored bytes of each."""
+    """Return pieces of about `size` bytes: arguments of `lines_of`, and their stored bytes."""
+    whole = {"start": 0, "stop": None, "line": 1, "turn": 0, "turns": 1}
     if file.packed:
         turns = min(PACKED_PIECES, -(-file.size // size))
-        return [(asdict(Span(turn=turn, turns=turns)), file.size // turns) for turn in range(turns)]
+        return [
+            (whole | {"turn": turn, "turns": turns}, file.size // turns) for turn in range(turns)
+        ]
     try:
         starts = list(_starts(file, size=size))
     except OSError:  # reported by the worker that reads the file
         return []
     return [
-        (asdict(Span(start=start, stop=stop, line=line)), stop - start)
+        (whole | {"start": start, "stop": stop, "line": line}, stop - start)
         for (start, line), (stop, _) in pairwise([*starts, (file.size, 0)])
     ]
 
 
-def lines_of(file: File, span: Span) -> Iterator[tuple[int, int, list[bytes]]]:
-    """Yield number (from 1), offset (bytes) and, in a list, the bytes of each line of a span.
+def lines_of(
+    file: File,
+    *,
+    start: int = 0,
+    stop: int | None = None,
+    line: int = 1,
+    turn: int = 0,
+    turns: int = 1,
+) -> Iterator[tuple[int, int, list[bytes]]]:
+    """Yield number (from 1), offset (bytes) and, in a list, the bytes of lines of a file.
+
+    Of those in bytes start to stop, whose first has the number `line`, every `turns`-th.
 
     A caller that pops a line from its list holds the only reference: it may be very large. Lines
     end only at "\\n": JSON strings may contain other line separators. A packed file that is cut
@@ -185,19 +178,19 @@ def lines_of(file: File, span: Span) -> Iterator[tuple[int, int, list[bytes]]]:
     """
     try:
         with opened(file) as lines:
-            if span.start:
-                lines.seek(span.start)
-            offset, number = span.start, span.line
-            for line in lines:  # enumerate would keep a reference to the line
-                if span.stop is not None and offset >= span.stop:
+            if start:
+                lines.seek(start)
+            offset, number = start, line
+            for found in lines:  # enumerate would keep a reference to the line
+                if stop is not None and offset >= stop:
                     return
-                held, size = [line], len(line)
-                del line
-                if number % span.turns == span.turn:
+                held, size = [found], len(found)
+                del found
+                if number % turns == turn:
                     yield number, offset, held
                 number, offset = number + 1, offset + size
     except Bad:
-        if span.turn == 0:
+        if turn == 0:
             raise
 
 
@@ -242,9 +235,8 @@ def _in_archive(path: str, pattern: str) -> list[File]:
     try:
         entries = _archive(path, _state(path)).find("", detail=True)
     except Exception as fault:  # zipfile and the protocols of fsspec have errors of their own
-        raise DataError(
-            f"path={redacted(path)}: not a zip archive: {redacted(str(fault))}"
-        ) from None
+        told = f"not a zip archive: {redacted(str(fault))}"
+        raise DataError(f"path={redacted(path)}: {told}") from None
     files = [
         _stored(f"zip://{name}::{path}", name, entry)
         for name, entry in sorted(entries.items())

@@ -10,7 +10,7 @@ integer. A document that goes on in the next part restarts or continues like one
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from train.errors import DataError
 
@@ -64,29 +64,26 @@ class Curriculum:
                 raise DataError(f"{key}.length {rule}, was: {length}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Stages:
     """The stages of a run, by optimizer step. global_batch: rows per step of the last stage."""
 
-    curriculum: Curriculum = Curriculum()
-    row_length: int
-    global_batch: int
-    each: list[Stage] = field(init=False)
-
-    def __post_init__(self) -> None:
-        each: list[Stage] = []
+    def __init__(
+        self, *, row_length: int, global_batch: int, curriculum: Curriculum | None = None
+    ) -> None:
+        self.curriculum = curriculum or Curriculum()
+        self.row_length, self.global_batch = row_length, global_batch
+        self.each: list[Stage] = []
         first = 0
         for index, given in enumerate(self.curriculum.stages):
-            each.append(self._stage(first, given, key=f"rows.curriculum[{index}].length"))
-            first = each[-1].stop
-        each += [Stage(first=first, length=self.row_length, parts=1, consumes=self.global_batch)]
-        object.__setattr__(self, "each", each)
+            self.each.append(self._stage(first, given, key=f"rows.curriculum[{index}].length"))
+            first = self.each[-1].stop
+        last = Stage(first=first, length=row_length, parts=1, consumes=global_batch)
+        self.each.append(last)
 
     def at(self, step: int) -> Stage:
         return next(stage for stage in self.each if step < stage.stop)
 
     def consumed(self, steps: int) -> int:
-        """Return how many rows of `row_length` the first `steps` steps consume."""
         return sum(
             (min(steps, stage.stop) - stage.first) * stage.consumes
             for stage in self.each

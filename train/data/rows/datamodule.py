@@ -119,9 +119,8 @@ class LMDataModule(lightning.LightningDataModule):
     ) -> None:
         super().__init__()
         self.packing, self.asked = packing or Packing(), mixture or Mixture()
-        self.stages = Stages(
-            curriculum=curriculum or Curriculum(), row_length=row_length, global_batch=global_batch
-        )
+        sizes = {"row_length": row_length, "global_batch": global_batch}
+        self.stages = Stages(curriculum=curriculum, **sizes)
         if self.packing.prompt_level is not None and len(self.stages.each) > 1:
             raise DataError("rows.curriculum must be null: documents with a prompt are not split")
         self.sets = DataSets(folder, level=level, coarser=coarser)
@@ -202,7 +201,6 @@ class LMDataModule(lightning.LightningDataModule):
         log.warning("%s", told)
 
     def prepare_data(self) -> None:
-        """Check all files, on one rank per machine."""
         if self.verify:
             for folder, sources in self.sets.by_folder(self.source_names).items():
                 for fault in data_faults(folder, sources=sources, structure=False):
@@ -281,7 +279,6 @@ class LMDataModule(lightning.LightningDataModule):
         self.consumed_rows = int(state_dict["rows"])
 
     def _decisive(self) -> dict[str, Any]:
-        """Return everything that decides which row is the n-th."""
         asked = self.stages.curriculum
         return {
             "seed": self.seed,

@@ -37,7 +37,6 @@ from train.data.store.shards import DataSet, level_of
 from train.errors import DataError
 
 _STARTS_DOCUMENT = np.uint8(0b11)
-_BLOCK = 1 << 24  # tokens read at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,13 +87,9 @@ class Rows:
         return len(self.packed)
 
     def spans(self, index: int) -> Integers:
-        """Return the spans of the token stream that make up a row: int64 [spans, 2]."""
-        if not 0 <= index < len(self):
-            raise IndexError(f"row must be from 0 to {len(self) - 1}, was: {index}")
         return self.packed.spans(index)
 
     def targets(self, index: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """Return the number of scored targets of each row, without reading tokens."""
         rows = np.asarray(index, np.int64)
         if self._answers is None:
             return self.packed.targets(rows).astype(np.int64)
@@ -180,7 +175,6 @@ class Rows:
 
 
 def _answers(data: DataSet, row_length: int, *, level: int | str) -> Integers:
-    """Return where the second segment of a level begins in each document, or the document ends."""
     if isinstance(level, int) and level >= data.manifest["levels"]:
         raise DataError(
             f"{data.folder}: has no examples of a prompt and an output (rows.prompt_level="
@@ -193,12 +187,8 @@ def _answers(data: DataSet, row_length: int, *, level: int | str) -> Integers:
             f"{data.folder}: row_length must be at least the longest document, {longest} tokens, "
             f"since rows.prompt_level={level} does not split documents, was: {row_length}"
         )
-    size, ends = len(data.tokens), np.asarray(data.document_ends, np.int64)
-    starts = [
-        at + np.flatnonzero(data.starts(at, min(at + _BLOCK, size), level=level))
-        for at in range(0, size, _BLOCK)
-    ]
-    segments = np.concatenate((*starts, [size]))
+    ends = np.asarray(data.document_ends, np.int64)
+    segments = np.append(data.segments(level=level), len(data.tokens))
     begins = np.concatenate(([0], ends[:-1]))
     return np.minimum(segments[np.searchsorted(segments, begins, side="right")], ends)
 

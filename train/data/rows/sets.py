@@ -52,7 +52,6 @@ class DataSets:
         return dict(self.manifests[folder]["sources"][own]["splits"][split])
 
     def levels_of(self, source: str) -> tuple[int, ...]:
-        """Return the numbers of the levels of a source that are read; DataError if it has none."""
         folder, own = self._place(source)
         manifest = self.manifests[folder]["sources"][own]
         return levels_read(manifest, self.level, self.coarser, what=f"{folder / own}: rows.")
@@ -80,7 +79,6 @@ class DataSets:
         return found
 
     def members(self, name: str) -> list[str]:
-        """Return the source of this name, or the sources of the folder of this name."""
         found = [each for each in self.sources if self.named and each.startswith(f"{name}/")]
         if name in self.sources or not found:
             require_known(name, known=self.sources)
@@ -129,5 +127,4 @@ class DataSets:
 
 
 def read_by(notes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `DataSets` for the levels that a trained model reads."""
     return {"level": notes.get("level"), "coarser": notes.get("coarser") or 0}

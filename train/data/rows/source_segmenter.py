@@ -159,7 +159,6 @@ def built(wish: str, *, option: str = "--segmenter") -> Segmenter:
 
 
 def _pairs(text: str) -> list[str]:
-    """Split parameters at commas, outside of brackets."""
     pairs: list[str] = []
     for piece in text.split(","):
         if pairs and any(pairs[-1].count(a) > pairs[-1].count(b) for a, b in ("[]", "{}")):
@@ -179,7 +178,6 @@ def _mapping(value: str) -> Any:
 
 
 def _own_class(name: str, where: str) -> type[Segmenter]:
-    """Return a class by its dotted name, also from the working directory."""
     try:
         return find(name, Segmenter, allowed=(f"{name.partition('.')[0]}.",))
     except (ImportError, ValueError) as fault:

@@ -58,7 +58,6 @@ class Stream:
         return last - first - (opened - np.searchsorted(self._bounds, first, side="right"))
 
     def pieces(self) -> int:
-        """Count the documents, or parts of them, in the inputs of all rows."""
         last_row = len(self) - 1
         begins = np.concatenate(([0], self._bounds[:-1])) // self._row_length
         finishes = (self._bounds - 1) // self._row_length
@@ -66,18 +65,15 @@ class Stream:
         return int((np.minimum(finishes, last_row) - begins + 1)[inside].sum())
 
     def inputs(self, rows: int | None = None) -> int:
-        """Count the tokens that are inputs, in the first `rows` rows or in all."""
         return min(self._total, (len(self) if rows is None else rows) * self._row_length)
 
     def squares(self) -> int:
-        """Return the sum of the squared lengths of documents, or their parts, in all rows."""
         begins, row = np.concatenate(([0], self._bounds[:-1])), self._row_length
         first = np.minimum(self._bounds, (begins // row + 1) * row) - begins
         full, last = np.divmod(self._bounds - begins - first, row)
         return int((first**2 + full * row**2 + last**2).sum())
 
     def long_inputs(self, rows: int, *, at_least: int) -> int:
-        """Count the inputs of the first rows in documents of at least `at_least` tokens."""
         lengths = np.diff(self._bounds, prepend=0)
         inside = np.clip(self.inputs(rows) - (self._bounds - lengths), 0, lengths)
         return int(inside[lengths >= at_least].sum())
@@ -154,7 +150,6 @@ class Bins:
 def _pack(
     starts: Integers, lengths: Integers, row_length: int, together: bool, tails_first: bool
 ) -> tuple[Integers, Integers, Integers]:
-    """Return the start, length and row of each span of the token stream."""
     room = row_length + 1
     full = np.maximum(0, -((room - lengths) // row_length))  # rows that a cut document fills
     inner = np.arange(full.sum()) - np.repeat(np.cumsum(full) - full, full)
@@ -184,7 +179,6 @@ class _Packer:
         self._runs: list[tuple[int, int, int]] = []  # first row, rows, documents per row
 
     def rows(self) -> Integers:
-        """Return the row of each document, in order of arrival."""
         if not self._runs:
             return np.empty(0, np.int64)
         first, rows, each = np.array(self._runs, np.int64).T
@@ -247,7 +241,6 @@ class _Packer:
 
 
 def _runs_of(lengths: Integers) -> tuple[list[int], list[int]]:
-    """Return lengths in order and how many times in a row each occurs."""
     if not len(lengths):
         return [], []
     at = np.flatnonzero(np.diff(lengths, prepend=lengths[0] - 1))

@@ -52,7 +52,6 @@ _LARGEST = 2**31 - 1
 _BLOCK = 1 << 20
 _GROUP_TOKENS = 1 << 20
 
-Places = npt.NDArray[np.int64]
 Create = Callable[[Path], Output]
 
 
@@ -146,31 +145,18 @@ def write_megatron(
         tokens.write(data.tokens[at : at + _BLOCK].tobytes())
     index = create(stem.with_name(f"{stem.name}.idx"))
     begins = np.append(0, data.document_ends[:-1])
-    starts = _segment_starts(data) if sequences == "segments" else begins
+    starts = data.segments() if sequences == "segments" else begins
     lengths = np.diff(np.append(starts, len(data.tokens)))
     if lengths.max(initial=0) > _LARGEST:
         raise DataError(f"{data.folder}: a sequence of Megatron has at most {_LARGEST} ids")
     head = struct.pack("<9sQBQQ", _MAGIC, _VERSION, _TYPES[width], len(starts), len(data) + 1)
     documents = np.append(np.searchsorted(starts, begins), len(starts))
-    for part in (head, *map(_bytes, (lengths, starts * width, documents), ("<i4", "<i8", "<i8"))):
-        index.write(part)
-
-
-def _segment_starts(data: DataSet) -> Places:
-    blocks = range(0, len(data.tokens), _BLOCK)
-    stops = (min(at + _BLOCK, len(data.tokens)) for at in blocks)
-    found = [
-        at + np.flatnonzero(data.starts(at, stop)) for at, stop in zip(blocks, stops, strict=True)
-    ]
-    return np.concatenate(found)
-
-
-def _bytes(values: Places, dtype: str) -> bytes:
-    return values.astype(dtype).tobytes()
+    index.write(head)
+    for values, dtype in (lengths, "<i4"), (starts * width, "<i8"), (documents, "<i8"):
+        index.write(values.astype(dtype).tobytes())
 
 
 def write_parquet(data: DataSet, *, stem: Path, create: Create) -> None:
-    """Write one file per shard, in row groups with a bounded number of tokens."""
     schema = _schema(data)
     for number, shard in enumerate(data.shards):
         name = f"{stem.name}-{number:05d}-of-{len(data.shards):05d}.parquet"

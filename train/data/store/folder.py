@@ -141,14 +141,12 @@ def install(part: Path, out: Path) -> None:
 
 
 def recover(part: Path, out: Path) -> bool:
-    """Finish an interrupted installation; return whether there was one."""
     if not (part / INSTALL).exists():
         return False
     new = json.loads((part / INSTALL).read_text(encoding="utf-8"))
     if not isinstance(new, list) or not all(map(is_name, new)):
-        raise DataError(
-            f"{part / INSTALL}: must be a list of file names, was: {new!r}; remove {part}"
-        )
+        rule = "must be a list of file names"
+        raise DataError(f"{part / INSTALL}: {rule}, was: {new!r}; remove {part}")
     _go_on(part, out, new)
     return True
 

@@ -76,6 +76,7 @@ FORMAT = "bipe-shards"
 VERSION = 2
 MANIFEST = "manifest.json"
 _WIDTHS = {"uint16": 2, "uint32": 4}
+_BLOCK = 1 << 22  # tokens
 _KEYS = {"name": str, "dtype": str, "levels": int, "vocab_size": int, "counts": dict}
 _KEYS |= {"shards": list, "files": dict}
 
@@ -125,10 +126,10 @@ class JoinedTokens:
         return self._stops[-1]
 
     def __getitem__(self, place: slice) -> npt.NDArray[np.integer]:
-        start, stop, step = place.indices(len(self))
+        start, stop, _ = place.indices(len(self))
         spans = _pieces(self._stops, start, stop)
         pieces = [self._parts[at][first:last] for at, first, last in spans]
-        return _joined(pieces, self.dtype)[::step]
+        return _joined(pieces, self.dtype)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[np.integer]:
         return self[:].astype(dtype or self.dtype)
@@ -158,23 +159,19 @@ class DataSet:
             for number in range(len(manifest["shards"]))
         ]
         self._stops = list(accumulate(len(shard.tokens) for shard in self.shards))
-        self.tokens: npt.NDArray[np.integer] | JoinedTokens
-        if len(self.shards) == 1:  # read directly from the map
-            self.tokens = self.shards[0].tokens
-            self.document_ends, self.document_bytes = self.shards[0].ends, self.shards[0].sizes
-        else:
+        first, *others = self.shards
+        self.tokens: npt.NDArray[np.integer] | JoinedTokens = first.tokens
+        self.document_ends, self.document_bytes = first.ends, first.sizes
+        if others:  # else all is read directly from the map
             self.tokens = JoinedTokens([shard.tokens for shard in self.shards])
-            begins = [0, *self._stops[:-1]]
-            self.document_ends = np.concatenate(
-                [shard.ends + begin for shard, begin in zip(self.shards, begins, strict=True)]
-            )
+            ends = zip(self.shards, [0, *self._stops], strict=False)
+            self.document_ends = np.concatenate([shard.ends + begin for shard, begin in ends])
             self.document_bytes = np.concatenate([shard.sizes for shard in self.shards])
 
     def __len__(self) -> int:
         return len(self.document_ends)
 
     def marks(self, start: int, stop: int) -> npt.NDArray[np.uint8]:
-        """Return the marks of tokens start to stop: uint8 [stop - start]."""
         marks = self.starts(start, stop) << np.uint8(1)
         for bit, level in enumerate(self.marked[1:], start=2):
             marks |= self.starts(start, stop, level=level) << np.uint8(bit)
@@ -187,11 +184,18 @@ class DataSet:
     def starts(self, start: int, stop: int, *, level: int | None = None) -> npt.NDArray[np.uint8]:
         """Return 1 where a segment of a stored level starts, else 0; None: the one that is read."""
         level = self.level if level is None else level
-        if len(self.shards) == 1:
-            return self.shards[0].starts(start, stop, level=level)
         spans = _pieces(self._stops, start, stop)
         pieces = [self.shards[at].starts(first, last, level=level) for at, first, last in spans]
         return _joined(pieces, np.dtype(np.uint8))
+
+    def segments(self, *, level: int | None = None) -> npt.NDArray[np.int64]:
+        """Return the first token of each segment, int64; the bits are read in blocks."""
+        size = self._stops[-1]
+        found = [
+            at + np.flatnonzero(self.starts(at, min(at + _BLOCK, size), level=level))
+            for at in range(0, size, _BLOCK)
+        ]
+        return np.concatenate([np.empty(0, np.int64), *found])
 
     def read(self, places: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], Marks]:
         """Return the tokens and the marks at these places, int64 and uint8."""
@@ -220,7 +224,6 @@ class DataSet:
             yield shard, here, places[here] - (self._stops[number] - len(shard.tokens))
 
     def span(self, index: int) -> tuple[int, int]:
-        """Return the start and the end of a document, in tokens."""
         start = self.document_ends[index - 1] if index else 0
         return int(start), int(self.document_ends[index])
 
@@ -265,12 +268,12 @@ def levels_read(
     if isinstance(coarser, int):
         held, wanted = manifest["levels"] if coarser else 1, 1 + coarser
         if coarser and first + coarser >= held:
+            names = ", ".join(manifest.get("level_names", [])[first:]) or "unnamed"
             raise DataError(
                 f"{what}coarser: the encoding reads {wanted} levels of units, but the data has "
-                f"{held - first} "
-                f"({', '.join(manifest.get('level_names', [])[first:]) or 'unnamed'}): prepare "
-                f"them with levels={first + wanted} (corpus.sources.NAME.levels), if the segmenter "
-                "has as many, or choose an encoding of fewer"
+                f"{held - first} ({names}): prepare them with levels={first + wanted} "
+                "(corpus.sources.NAME.levels), if the segmenter has as many, or choose an encoding "
+                "of fewer"
             )
         return tuple(range(first, first + wanted))
     rest = [level_of(manifest, one, what=f"{what}coarser") for one in coarser]
@@ -305,7 +308,6 @@ def level_of(manifest: Mapping[str, Any], wish: LevelWish | None, *, what: str) 
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return the manifest of a split; DataError if it is missing or of another format."""
     path = folder / MANIFEST
     manifest = load(path, format=FORMAT, version=VERSION, what="shards")
     for key, kind in _KEYS.items():
@@ -323,7 +325,6 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def _file_sizes(manifest: dict[str, Any]) -> dict[str, int | None]:
-    """Return the bytes of each file, according to the counts of the shards; None for ids."""
     width, levels = _WIDTHS[manifest["dtype"]], manifest["levels"]
     sizes: dict[str, int | None] = {}
     for number, counts in enumerate(manifest["shards"]):

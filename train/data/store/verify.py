@@ -8,6 +8,7 @@ place and the number of places are reported.
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -77,13 +78,10 @@ def split_faults(
 
 
 def splits_of(folder: Path, *, sources: Sequence[str] | None = None) -> list[Path]:
-    """Return the folders of the splits that exist or that the manifest lists."""
     there = {path.parent for path in folder.glob(f"*/*/{MANIFEST}")}
-    try:
+    with suppress(DataError):  # reported elsewhere
         told = top.read_top(folder)["sources"]
-    except DataError:
-        told = {}
-    there |= {folder / source / split for source in told for split in told[source]["splits"]}
+        there |= {folder / source / split for source in told for split in told[source]["splits"]}
     return sorted(path for path in there if sources is None or path.parent.name in sources)
 
 
@@ -199,9 +197,8 @@ def _id_lines(path: Path, documents: int) -> Iterator[Fault]:
                 return
             at += len(line)
     if number != documents:
-        yield Fault(
-            path=path, what=f"{counted(number, 'line')} for {counted(documents, 'document')}"
-        )
+        what = f"{counted(number, 'line')} for {counted(documents, 'document')}"
+        yield Fault(path=path, what=what)
 
 
 def _is_id(line: bytes) -> bool:

@@ -57,9 +57,8 @@ class ShardWriter:
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
         if (folder / MANIFEST).exists():
-            raise DataError(
-                f"{folder} already contains a data set; remove it, or write to another folder"
-            )
+            cure = "remove it, or write to another folder"
+            raise DataError(f"{folder} already contains a data set; {cure}")
         _remove_leftovers(folder, name)
         self.folder, self.name, self.levels = folder, name, levels
         self.vocab_size, self.shard_tokens = vocab_size, shard_tokens
@@ -112,17 +111,10 @@ class ShardWriter:
         self._files |= self._shards[-1].commit()
         with writing(self.folder):
             sync(self.folder)
-        manifest = {
-            "format": FORMAT,
-            "version": VERSION,
-            "name": self.name,
-            "dtype": self.dtype.name,
-            **self._description,
-            "counts": self.counts,
-            "shards": [shard.counts for shard in self._shards],
-            "files": self._files,
-        }
-        return store(self.folder / MANIFEST, manifest)
+        head = {"format": FORMAT, "version": VERSION, "name": self.name, "dtype": self.dtype.name}
+        shards = [shard.counts for shard in self._shards]
+        counted = {"counts": self.counts, "shards": shards, "files": self._files}
+        return store(self.folder / MANIFEST, {**head, **self._description, **counted})
 
     def discard(self) -> None:
         remove(self.folder / MANIFEST)
@@ -161,14 +153,12 @@ class ShardWriter:
         self, tokens: npt.NDArray[np.integer], marks: npt.NDArray[np.uint8], id: str
     ) -> None:
         if not len(tokens) or len(tokens) != len(marks):
-            raise DataError(
-                f"document {id}: {counted(len(tokens), 'token')} with {counted(len(marks), 'mark')}"
-            )
-        if not 0 <= tokens.min() <= tokens.max() < self.vocab_size:
-            raise DataError(
-                f"document {id}: ids must be from 0 to {self.vocab_size - 1}, were: "
-                f"{tokens.min()} to {tokens.max()}"
-            )
+            told = f"{counted(len(tokens), 'token')} with {counted(len(marks), 'mark')}"
+            raise DataError(f"document {id}: {told}")
+        least, most = tokens.min(), tokens.max()
+        if not 0 <= least <= most < self.vocab_size:
+            rule = f"ids must be from 0 to {self.vocab_size - 1}"
+            raise DataError(f"document {id}: {rule}, were: {least} to {most}")
         # Bitmaps hold nothing else: a document starts once, and with a segment of each level.
         known = (2 << self.levels) - 1
         if marks[0] != known or (marks[1:] & ~np.uint8(known - 1)).any():
@@ -182,8 +172,8 @@ class ShardWriter:
             own = json.loads(json.dumps(self._description.get(key)))  # as it will be read back
             other = part.manifest.get(key)
             if own != other:
-                told = f"its {key} must be {own} to be merged, was: {other}"
-                raise DataError(f"{part.folder}: {told}")
+                rule = f"its {key} must be {own} to be merged"
+                raise DataError(f"{part.folder}: {rule}, was: {other}")
 
 
 class _OpenShard:
@@ -248,7 +238,6 @@ def _copy(part: DataSet, first: int, last: int, *, lines: Iterator[bytes], to: _
 
 
 def _remove_leftovers(folder: Path, name: str) -> None:
-    """Remove the files of shards, whole or partial, of a killed writer."""
     ours = re.compile(rf"\.?{re.escape(name)}\.\d{{5,}}\..+|\.{re.escape(MANIFEST)}\.part")
     for path in folder.iterdir():
         if ours.fullmatch(path.name):

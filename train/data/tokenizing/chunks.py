@@ -90,7 +90,6 @@ class _Unproved(Exception):
 
 
 def chunk_rule(definition: dict[str, Any]) -> ChunkRule:
-    """Return the rule for a tokenizer's definition, the content of its tokenizer.json."""
     try:
         marks = _require_plain_additions(definition)
         lines = _require_local(definition["normalizer"])
@@ -268,7 +267,6 @@ def _require_local(normaliser: dict[str, Any] | None) -> bool:
 
 
 def is_known(expression: str) -> bool:
-    """Return whether every alternative of a splitting expression is known."""
     return bool(expression) and {*_alternatives(expression)} <= _KNOWN
 
 

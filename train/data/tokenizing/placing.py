@@ -87,7 +87,6 @@ def spelling(definition: Mapping[str, Any], vocabulary: Mapping[str, int]) -> Sp
 
 
 def unknown_piece(definition: Mapping[str, Any]) -> str | None:
-    """Return the piece that replaces what is not in the vocabulary."""
     model = definition["model"]
     if model["type"] == "Unigram":
         return None if model["unk_id"] is None else model["vocab"][model["unk_id"]][0]
@@ -95,7 +94,6 @@ def unknown_piece(definition: Mapping[str, Any]) -> str | None:
 
 
 def offset_fault(fast: tokenizers.Tokenizer, definition: Mapping[str, Any]) -> str | None:
-    """Return what is wrong with the offsets of the sample's tokens, or None."""
     text = OFFSET_SAMPLE
     encoding = fast.encode(text, add_special_tokens=False)
     try:

@@ -140,7 +140,6 @@ def _cuts(model: Any, user: Sequence[str]) -> str:
 
 
 def _first_pieces(model: Any) -> Callable[[str], str]:
-    """Return a function that gives the first piece of a text that is not normalised."""
     import sentencepiece
 
     plain = type(model)()

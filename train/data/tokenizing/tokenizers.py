@@ -148,7 +148,6 @@ class Tokenizer:
 
     @property
     def opening(self) -> np.ndarray:
-        """Return the ids that every document begins with, int64 [0 or 1]."""
         return np.array([] if self.bos_id is None else [self.bos_id], dtype=np.int64)
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -288,7 +287,6 @@ class Tokenizer:
 
 
 def reopened(definition: str, eos: str, bos: str | None) -> Tokenizer:
-    """Return the tokenizer of which `json`, `eos` and `bos` were kept."""
     return Tokenizer(fast=tokenizers.Tokenizer.from_str(definition), eos=eos, bos=bos)
 
 

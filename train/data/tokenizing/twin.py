@@ -51,7 +51,6 @@ class Twin:
         return self._ids[self._encoding.encode_to_numpy(text, disallowed_special=())]
 
     def require_same(self, fast: tokenizers.Tokenizer, samples: Sequence[str]) -> None:
-        """Raise NoTwin unless the classes of characters and the ids of samples are the same."""
         for kind in sorted({*_CLASSES.findall(self._expression)}):
             if not _holds_the_same(kind):
                 raise NoTwin(f"tiktoken knows other characters as {kind}")
@@ -86,7 +85,6 @@ def _expression(definition: Mapping[str, Any]) -> str:
 
 
 def _ranked(model: Mapping[str, Any]) -> list[str]:
-    """Return the tokens that merges can make, as the bytes' letters, in the order of ranks."""
     vocabulary: dict[str, int] = model["vocab"]
     order = {tuple(pair): place for place, pair in enumerate(model["merges"])}
     places: dict[str, list[int]] = {}

@@ -1,16 +1,28 @@
 """Local workers: the same bytes for any number of them, and clear ends."""
 
 import os
+import random
 import signal
+import sys
+import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from segmenters import Newline
 from segmenters.base import SegmenterError
+from tests.processes import PIPE, Popen
 from tests.train.data import corpora
 from tests.train.data.corpora import content, ids_of
-from tests.train.data.preparing.disturbed import PART_BYTES, run, sources, write_corpus
+from tests.train.data.preparing.disturbed import (
+    PART_BYTES,
+    ROOT,
+    descendants,
+    run,
+    sources,
+    write_corpus,
+)
 from train.data.preparing.engines import Local
 from train.data.preparing.source import Source
 from train.data.reading import documents as parts
@@ -43,7 +55,7 @@ class Breaks(Newline):
 
 
 def test_the_bytes_do_not_depend_on_the_number_of_workers(tmp_path):
-    texts = write_corpus(tmp_path / "in", seed=1)
+    texts = write_corpus(tmp_path / "in", seed=1, documents=60)
     run(tmp_path / "in", tmp_path / "one")
     expected = content(tmp_path / "one")
     run(tmp_path / "in", tmp_path / "three", workers=3)
@@ -84,3 +96,106 @@ def test_a_fault_in_a_worker_is_the_same_fault_here(tmp_path):
         prepared(tmp_path, Breaks())
     assert not (tmp_path / "out" / "manifest.json").exists()
     assert not prepared(tmp_path, Newline()).kept
+
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+PATIENCE = 200  # seconds
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """A corpus, and what one worker makes of it."""
+    folder = tmp_path_factory.mktemp("corpus")
+    write_corpus(folder / "in", seed=7)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "SMALLEST", PART_BYTES)
+        run(folder / "in", folder / "out", seconds=0.01)
+    return folder / "in", content(folder / "out")
+
+
+def started(folder, out):
+    command = [sys.executable, "-m", "tests.train.data.preparing.disturbed", str(folder), str(out)]
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return Popen(command, cwd=ROOT, env=environ, stdout=PIPE, stderr=PIPE, text=True)
+
+
+def done(out):
+    return len(list(out.glob(".part/parts/*/[0-9]*/part.json")))
+
+
+def waited(condition):
+    until = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def finished(process):
+    try:
+        out, err = process.communicate(timeout=PATIENCE)
+    finally:
+        process.kill()
+    assert process.returncode == 0, err
+    return out.split()[0]
+
+
+@needs_proc
+def test_killed_parents_are_taken_up_where_they_were(undisturbed, tmp_path):
+    folder, expected = undisturbed
+    process = started(folder, tmp_path)
+    waited(lambda: done(tmp_path) >= 5)
+    below = descendants(process.pid)
+    process.kill()
+    process.communicate(timeout=PATIENCE)
+    assert not (tmp_path / "manifest.json").exists()
+    waited(lambda: not any(Path(f"/proc/{pid}/fd/0").exists() for pid in below))
+    kept = {path: path.stat().st_mtime_ns for path in tmp_path.glob(".part/parts/*/*/part.json")}
+    assert len(kept) >= 5
+    process = started(folder, tmp_path)
+    while process.poll() is None:  # what was done is not done again
+        for path, when in kept.items():
+            if path.exists():
+                assert path.stat().st_mtime_ns == when
+        time.sleep(0.05)
+    assert finished(process) == "made"
+    assert content(tmp_path) == expected
+
+
+@needs_proc
+def test_killed_workers_are_replaced(undisturbed, tmp_path):
+    folder, expected = undisturbed
+    draw = random.Random(0)
+    process = started(folder, tmp_path)
+    for _ in range(2):
+        goal = done(tmp_path) + draw.randint(1, 5)
+        waited(lambda goal=goal: done(tmp_path) >= goal)
+        victims = [pid for pid, depth in descendants(process.pid).items() if depth == 2]
+        os.kill(draw.choice(victims), signal.SIGKILL)
+    assert finished(process) == "made"
+    assert content(tmp_path) == expected
+
+
+@pytest.mark.parametrize("moment", [1, 8, 14])
+def test_an_installation_that_is_killed_is_finished(undisturbed, tmp_path, monkeypatch, moment):
+    folder, expected = undisturbed
+    monkeypatch.setattr("tests.train.data.preparing.disturbed.time.sleep", lambda _: None)
+    run(folder, tmp_path, seconds=0.0)
+    moves = 0
+
+    class Killed(BaseException):
+        pass
+
+    def replace(self, target, *, whole=Path.replace):
+        nonlocal moves
+        inside = Path(target).parent in (tmp_path, tmp_path / ".part" / "old")
+        moves += inside
+        if inside and moves == moment:
+            raise Killed
+        return whole(self, target)
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(Path, "replace", replace)
+        run(folder, tmp_path, seconds=0.01, if_exists="overwrite")
+    assert not run(folder, tmp_path, seconds=0.01).kept
+    assert content(tmp_path) == expected
+    assert run(folder, tmp_path, seconds=0.01).kept

@@ -9,7 +9,7 @@ import pytest
 from segmenters import Auto, Given, Newline, Pattern
 from segmenters.align import anchors_from_offsets, mark
 from segmenters.base import SegmenterError
-from tests.train.data.corpora import content, prepared, write_rows
+from tests.train.data.corpora import content, ids_of, prepared, write_rows
 from tests.train.data.faulty import FaultyDisk
 from train.data.preparing.engines import Local, Ray, Slurm
 from train.data.preparing.source import Corpus, Datatrove, Length, Source
@@ -159,25 +159,6 @@ def test_other_files_in_the_folder_are_never_touched(corpus, tmp_path):
     assert [path.name for path in out.iterdir()] == ["thesis.txt"]
 
 
-def test_random_bytes_are_documents_too(tmp_path):
-    draw = np.random.default_rng(0)
-    for number in range(8):
-        (tmp_path / f"{number}.bin").write_bytes(draw.bytes(500 * number))
-    reader = TextFiles(path=tmp_path, pattern="*.bin")
-    split = Split(ids={"train": [f"{number}.bin" for number in range(8)]})
-    given = {"vocab_size": 280, "corpus": {"split": split}}
-    result = prepared({"noise": reader}, tmp_path / "out", **given)
-    source = result.manifest["sources"]["noise"]
-    assert source["empty"] == 1
-    assert source["splits"]["train"]["documents"] == 7
-    data = open_dataset(tmp_path / "out" / "noise" / "train")
-    tokenizer = LoadTokenizer(path=tmp_path / "out").build()
-    texts = [document.text for document in reader if document.text]
-    decoded = [tokenizer.decode(data.document(index)[0][:-1]) for index in range(7)]
-    assert decoded == texts
-    assert source["splits"]["train"]["replaced"] > 1000
-
-
 def test_the_split_is_a_function_of_the_id():
     ids = [f"document {number}" for number in range(4000)]
     split = Split(validation=0.1, test=0.2, ids={"test": ["document 7"]})
@@ -283,3 +264,72 @@ def test_a_segmenter_may_be_chosen_for_each_document_and_is_counted(tmp_path):
     data = open_dataset(tmp_path / "out" / "tiny" / "train")
     segments = [int((data.document(index)[1] & 2 > 0).sum()) for index in range(3)]
     assert segments == [3, 3, 3]
+
+
+LINES = {
+    "not JSON": [b"{", b'{"text": "a"', b"{} {}", b'{"text": ' + b"9" * 5000 + b"}", b"[" * 9999],
+    "no object": [b"[1]", b"3", b"null", b'"text"'],
+    "no text": [b'{"body": "x"}', b'{"text": 3}', b'{"text": ["x", 3]}'],
+    "not UTF-8": [b'{"text": "\xff"}', b"\xc3\x28"],
+}
+
+
+def lenient(reader, out):
+    corpus = {"split": Split(validation=0.2, test=0.2)}
+    return prepared({"tiny": reader}, out, corpus=corpus, engine=Local(workers=1))
+
+
+def test_bad_lines_are_counted_by_what_is_wrong(tmp_path):
+    path = tmp_path / "a.jsonl"
+    bad = [line for lines in LINES.values() for line in lines]
+    good = [json.dumps({"text": f"good {number}"}).encode() for number in range(len(bad))]
+    mixed = [line for pair in zip(good, bad, strict=True) for line in pair]
+    path.write_bytes(b"\n".join([*mixed, b"", b"  ", b'{"text": null}', b'{"text": ""}']))
+    reader = JSONL(path=path, encoding_errors="fail", on_bad="skip")
+    made = lenient(reader, tmp_path / "out")
+    entry = made.manifest["sources"]["tiny"]
+    assert entry["bad"] == {rule: len(lines) for rule, lines in LINES.items()}
+    assert entry["empty"] == 2
+    assert ids_of(tmp_path / "out", "tiny") == sorted(
+        f"a.jsonl:{number}" for number in range(1, 2 * len(good), 2)
+    )
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "left out, not JSON: 5" in card
+    assert "a.jsonl:2: not JSON" in card
+    data = json.loads((tmp_path / "out" / "card.json").read_text())
+    assert data["sources"]["tiny"]["bad"] == entry["bad"]
+
+
+def test_files_that_cannot_be_read(tmp_path, monkeypatch):
+    for name in "abc":
+        (tmp_path / f"{name}.txt").write_text(f"text {name}")
+    (tmp_path / "empty.txt").write_text("")
+    opened = type(tmp_path).open
+
+    def refused(self, *arguments, **options):
+        if self.name == "b.txt":
+            raise PermissionError(13, "Permission denied")
+        return opened(self, *arguments, **options)
+
+    monkeypatch.setattr(type(tmp_path), "open", refused)
+    with pytest.raises(DataError, match=r"b\.txt: cannot be read: Permission denied"):
+        lenient(TextFiles(path=tmp_path), tmp_path / "out")
+    made = lenient(TextFiles(path=tmp_path, on_bad="skip"), tmp_path / "out")
+    entry = made.manifest["sources"]["tiny"]
+    assert (entry["bad"], entry["empty"]) == ({"cannot be read": 1}, 1)
+    assert ids_of(tmp_path / "out", "tiny") == ["a.txt", "c.txt"]
+
+
+def test_a_corpus_that_changed_is_begun_again(tmp_path, monkeypatch):
+    """Parts of an interrupted run are not mixed with those of other texts."""
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "one"}\n')
+    monkeypatch.setattr("train.data.preparing.prepare.tallies", lambda work: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        lenient(JSONL(path=path), tmp_path / "out")
+    assert list((tmp_path / "out").glob(".part/parts/tiny/00000/part.json"))
+    monkeypatch.undo()
+    path.write_text('{"text": "two"}\n')  # of the same size
+    lenient(JSONL(path=path), tmp_path / "out")
+    found = json.loads((tmp_path / "out" / "statistics.json").read_text())
+    assert found["sources"]["tiny"]["sample"]["text"] == "two"

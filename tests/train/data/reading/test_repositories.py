@@ -1,11 +1,8 @@
 """Repositories as documents: which files, in which order, and the levels that reach the model."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 
-from segmenters import Auto, Repository
 from tests.train.data.corpora import write_rows
 from train.cli import main
 from train.data.reading.documents import Bad
@@ -64,24 +61,20 @@ def test_the_folders_of_a_corpus_are_documents_of_their_files_in_order(folder):
 @pytest.mark.parametrize("key", ["repo", "meta.repo"])
 def test_neighbouring_rows_with_a_key_are_a_document(tmp_path, key):
     rows = [("b", "z.py", "z = 1\n"), ("b", "README", "Read."), ("a", "a.py", "a = 1\n")]
-    lines = [
-        {"path": path, "content": text}
-        | {"repo": {"repo": name}, "meta.repo": {"meta": {"repo": name}}}[key]
-        for name, path, text in rows
-    ]
+    lines = []
+    for name, path, text in rows:
+        named = {"repo": name} if key == "repo" else {"meta": {"repo": name}}
+        lines.append({"path": path, "content": text} | named)
     path = write_rows(tmp_path / "rows.jsonl", lines)
     reader = Repositories(of=JSONL(path=path, text_key="content"), key=key)
-    assert [(each.id, each.text) for each in reader] == [
-        ("b", "Read.\nz = 1\n"),
-        ("a", "a = 1\n"),
-    ]
+    wanted = [("b", "Read.\nz = 1\n"), ("a", "a = 1\n")]
+    assert [(each.id, each.text) for each in reader] == wanted
     write_rows(path, [lines[at] for at in (0, 2, 1)])
     with pytest.raises(DataError, match=f"rows of repository b are apart: sort them by {key}"):
         [*reader.read()]
     tolerant = Repositories(of=JSONL(path=path, text_key="content", on_bad="skip"), key=key)
-    assert [getattr(each, "rule", None) or each.id for each in tolerant.read()] == [
-        *("b", "rows apart", "a"),
-    ]
+    found = [getattr(each, "rule", None) or each.id for each in tolerant.read()]
+    assert found == ["b", "rows apart", "a"]
 
 
 def test_files_are_a_level_of_prepared_data(folder, tmp_path, capsys):
@@ -106,16 +99,3 @@ def test_one_repository_is_not_divided_and_the_warning_does_not_say_so(folder, t
     main(["prepare", "corpus=repositories", "corpus.sources.text.documents.depth=0", *words])
     err = capsys.readouterr().err
     assert "whole documents are drawn. Draw more by" in err and "within" not in err
-
-
-def test_a_repository_is_cut_file_by_file(folder):
-    reader = Repositories(of=TextFiles(path=folder, pattern="**/*"))
-    one = next(each for each in reader if each.id == "one")
-    segmenter = Repository(of=Auto(granularity="logical"))
-    chosen = segmenter.choose(text=one.text, kind=one.kind, name=one.id, meta=one.meta)
-    cuts = chosen.cut(one.text).tolist()
-    pieces = [one.text[a:b] for a, b in pairwise(cuts)]
-    assert pieces == [
-        *("# One\n\n", "It is. ", "It was.\n", "import os\n"),
-        *("x = (1,\n 2)\n", "int a;\n", "int b;\n"),
-    ]

@@ -99,9 +99,9 @@ def test_pieces_of_a_plain_file_are_its_lines(tmp_path_factory, content, data):
         found = [
             (number, offset, held[0])
             for where, _ in pieces
-            for number, offset, held in lines.lines_of(file, lines.Span(**where))
+            for number, offset, held in lines.lines_of(file, **where)
         ]
-    whole = [(number, at, held[0]) for number, at, held in lines.lines_of(file, lines.Span())]
+    whole = [(number, at, held[0]) for number, at, held in lines.lines_of(file)]
     assert found == whole
 
 

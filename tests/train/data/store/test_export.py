@@ -64,7 +64,8 @@ def read_indexed(stem):
 
 @pytest.mark.parametrize("sequences", ["documents", "segments"])
 def test_megatron_reads_what_was_prepared(prepared, tmp_path, monkeypatch, sequences):
-    monkeypatch.setattr("train.data.store.export._BLOCK", 7)
+    for place in ("export", "shards"):
+        monkeypatch.setattr(f"train.data.store.{place}._BLOCK", 7)
     out = tmp_path / "out"
     words = ["format=megatron", f"out={out}", f"sequences={sequences}"]
     assert main(["export", str(prepared), *words]) == 0

@@ -22,9 +22,7 @@ from train.errors import DataError
 lengths = st.lists(st.integers(1, 40), min_size=1, max_size=12)
 
 
-@pytest.fixture
-def documents():
-    return random_documents([3, 1, 17, 8, 40])
+DOCUMENTS = random_documents([3, 1, 17, 8, 40])
 
 
 @given(lengths=lengths, seed=st.integers(0, 99), shard_tokens=st.sampled_from([1, 9, 30, 10**6]))
@@ -116,11 +114,11 @@ def test_an_empty_split_opens(tmp_path):
     assert (len(data), len(data.tokens), len(data.marks(0, 0))) == (0, 0, 0)
 
 
-def test_what_is_there_or_of_another_tokenizer_is_left_alone(tmp_path, documents):
-    write_shards(tmp_path / "part", documents, description={"tokenizer": {"sha256": "other"}})
+def test_what_is_there_or_of_another_tokenizer_is_left_alone(tmp_path):
+    write_shards(tmp_path / "part", DOCUMENTS, description={"tokenizer": {"sha256": "other"}})
     before = content(tmp_path / "part")
     with pytest.raises(DataError, match="already contains a data set; remove it"):
-        write_shards(tmp_path / "part", documents[:1])
+        write_shards(tmp_path / "part", DOCUMENTS[:1])
     assert content(tmp_path / "part") == before
     with (
         pytest.raises(DataError, match=r"part: its tokenizer must be .*t.* was: .*other"),
@@ -130,21 +128,21 @@ def test_what_is_there_or_of_another_tokenizer_is_left_alone(tmp_path, documents
     assert list((tmp_path / "merged").iterdir()) == []
 
 
-def test_what_an_interrupted_or_killed_writer_left_is_removed(tmp_path, documents):
+def test_what_an_interrupted_or_killed_writer_left_is_removed(tmp_path):
     with pytest.raises(KeyboardInterrupt):
-        write_shards(tmp_path, documents, fail_at=4, shard_tokens=10)
+        write_shards(tmp_path, DOCUMENTS, fail_at=4, shard_tokens=10)
     assert list(tmp_path.iterdir()) == []
     for name in ("x.00000.bin", ".x.00007.level0.bits.part", ".manifest.json.part"):
         (tmp_path / name).write_bytes(b"half")
     (tmp_path / "xy.00000.bin").write_bytes(b"another's")
-    write_shards(tmp_path, documents)
+    write_shards(tmp_path, DOCUMENTS)
     kinds = ("bin", "bytes", "documents", "ids", "level0.bits", "level1.bits")
     names = ["manifest.json", *(f"x.00000.{kind}" for kind in kinds), "xy.00000.bin"]
     assert sorted(content(tmp_path)) == names
 
 
-def test_damage_is_named(tmp_path, documents):
-    write_shards(tmp_path, documents)
+def test_damage_is_named(tmp_path):
+    write_shards(tmp_path, DOCUMENTS)
     bits = tmp_path / "x.00000.level0.bits"
     whole = bits.read_bytes()
     bits.write_bytes(bytes([whole[0] ^ 4]) + whole[1:])
@@ -159,8 +157,8 @@ def test_damage_is_named(tmp_path, documents):
         open_dataset(tmp_path)
 
 
-def test_a_folder_without_a_manifest_of_ours_is_no_data_set(tmp_path, documents):
-    write_shards(tmp_path, documents)
+def test_a_folder_without_a_manifest_of_ours_is_no_data_set(tmp_path):
+    write_shards(tmp_path, DOCUMENTS)
     path = tmp_path / "manifest.json"
     manifest = json.loads(path.read_text())
     cases = [
