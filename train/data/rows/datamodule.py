@@ -163,7 +163,8 @@ class LMDataModule(lightning.LightningDataModule):
 
     def epoch_steps(self) -> int:
         rows = self.end_row()
-        assert rows is not None
+        if rows is None:
+            raise DataError("epochs must be set to count steps")
         steps = self.stages.steps(rows)
         if self.drop_last and self.stages.consumed(steps) > rows:
             steps -= 1

@@ -34,7 +34,8 @@ class RowLoader:
     """Micro-batches of one rank, from `start_row` to the end of step `steps`.
 
     micro_batch: rows per rank at once. global_batch: rows per step over all ranks. start_row,
-    start_step: global rows and steps before the first. steps: of the whole run. end_row: rows from
+    start_step: global rows and steps before the first; by default the step that begins at start_row
+    if the global batch never changed. steps: of the whole run. end_row: rows from
     here on are blank and fill up the last batch. pin: copy batches to page-locked memory, from
     which a GPU reads.
     """
@@ -49,7 +50,7 @@ class RowLoader:
         rank: int = 0,
         world: int = 1,
         start_row: int = 0,
-        start_step: int = 0,
+        start_step: int | None = None,
         end_row: int | None = None,
         stages: Stages | None = None,
         pin: bool = False,
@@ -57,6 +58,8 @@ class RowLoader:
         for name, value in (("micro_batch", micro_batch), ("global_batch", global_batch)):
             if value < 1:
                 raise DataError(f"{name} must be at least 1, was: {value}")
+        if not 0 <= rank < world:
+            raise DataError(f"rank must be from 0 to {world - 1}, was: {rank}")
         if global_batch % (micro_batch * world):
             raise DataError(
                 f"global_batch must be a multiple of micro_batch * world, was: {global_batch} for "
@@ -67,7 +70,7 @@ class RowLoader:
         self.rank, self.world, self.start_row = rank, world, start_row
         self.end_row, self.pin = end_row, pin
         self.stages = stages or Stages(row_length=order.row_length, global_batch=global_batch)
-        self.start_step = start_step
+        self.start_step = self._step_of(start_row) if start_step is None else start_step
         self._open: weakref.WeakSet[Generator[Batch]] = weakref.WeakSet()
 
     @property
@@ -112,6 +115,16 @@ class RowLoader:
             counts["tokens_after"] = after * self.order.row_length
             batch = collate(read, sources=sources, continues=self.order.continues, **counts)
             yield batch.pinned() if self.pin else batch
+
+    def _step_of(self, row: int) -> int:
+        if row >= 0:
+            step = self.stages.steps(row)
+            if self.stages.consumed(step) == row:
+                return step
+        raise DataError(
+            f"start_row must be a multiple of global_batch={self.global_batch}, was: {row}; with a "
+            "curriculum, the first row of a step"
+        )
 
 
 class ValidationLoader:

@@ -65,6 +65,8 @@ class Deal:
     """
 
     def __init__(self, weights: Sequence[float | Fraction]) -> None:
+        if not weights:
+            raise DataError("rows.sources: at least one weight must be above 0")
         self.weights = _whole(weights)
         self._root = _tree(list(range(len(weights))), self.weights)
 

@@ -87,6 +87,8 @@ class Rows:
         return len(self.packed)
 
     def spans(self, index: int) -> Integers:
+        if not 0 <= index < len(self):
+            raise IndexError(f"row must be from 0 to {len(self) - 1}, was: {index}")
         return self.packed.spans(index)
 
     def targets(self, index: npt.ArrayLike) -> npt.NDArray[np.int64]:

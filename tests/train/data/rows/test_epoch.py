@@ -115,6 +115,9 @@ def test_a_resumed_loader_gives_the_tail_over_a_change_of_length(curriculum):
                 assert torch.equal(one.tokens, other.tokens)
                 assert torch.equal(one.targets, other.targets)
                 assert (one.step, one.rows_after) == (other.step, other.rows_after)
+            if consumed < len(mixture):
+                told = {"curriculum": curriculum, "start_row": consumed}
+                assert loaders(mixture, **told)[0].start_step == step
 
 
 def test_a_budget_of_tokens_has_the_targets_of_long_rows_in_each_step():
