@@ -25,8 +25,11 @@ from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.errors import ConfigError, DataError, nearest
 from train.evals.arithmetic import Arithmetic, task_of
 from train.evals.loop import Cell, Job, Measurement, Subject, measure, summary
-from train.evals.perplexity import Choice, Evaluator, LongPPL, Perplexity
-from train.evals.probes import NAMES, Haystack, Plan, Probe, Texts
+from train.evals.perplexity.key_tokens import Evaluator, LongPPL
+from train.evals.perplexity.measure import Perplexity
+from train.evals.perplexity.protocols import Choice
+from train.evals.probes.haystack import Haystack, Texts
+from train.evals.probes.measure import NAMES, Plan, Probe
 from train.evals.rows import FILE, Journal, left_out
 from train.evals.texts import HeldOut
 from train.evals.variants import Ways, variants

@@ -63,7 +63,7 @@ class Task:
 
 
 def task_of(requested: Mapping[str, Any], *, name: str, segmenter: Segmenter) -> Task:
-    """Return the task of a source from the request in its manifest; DataError if it has none."""
+    """Return the task of a source, from its manifest's request; DataError if it has none."""
     documents = requested["documents"]
     if documents.get("reader") != ArithmeticProblems.__name__:
         raise DataError(
@@ -122,26 +122,20 @@ class Arithmetic(Measurement):
         return drawn.held_out(self.problems, split=task.split, name=self.split)
 
     def rows(self, model: Decoder, *, asked: Sequence[Problem], of: partial[Row]) -> list[Row]:
+        task, batch = self.task, self.tokens_per_batch
         counts = answer_counts(
-            model, asked, task=self.task, tokenizer=self.tokenizer,
-            tokens_per_batch=self.tokens_per_batch,
-        )  # fmt: skip
+            model, asked, task=task, tokenizer=self.tokenizer, tokens_per_batch=batch
+        )
         note = _PROTOCOL.format(
-            problems=self.problems, modulus=self.task.modulus, split=self.split,
-            trained=", ".join(map(str, sorted(self.task.trained))), order=self.task.order,
+            problems=self.problems, modulus=task.modulus, split=self.split, order=task.order,
+            trained=", ".join(map(str, sorted(task.trained))),
         )  # fmt: skip
-        low, high = wilson(*counts["answer"])
-        return [
-            *(
-                of(
-                    measure=name, unit="share", value=right / total if total else None, note=note,
-                    low=low if name == "answer" else None,
-                    high=high if name == "answer" else None,
-                )
-                for name, (right, total) in counts.items()
-            ),
-            of(measure="problems", unit="problems", value=len(asked)),
-        ]  # fmt: skip
+        found = []
+        for name, (right, total) in counts.items():
+            low, high = wilson(right, total) if name == "answer" else (None, None)
+            value = right / total if total else None
+            found.append(of(measure=name, unit="share", value=value, note=note, low=low, high=high))
+        return [*found, of(measure="problems", unit="problems", value=len(asked))]
 
 
 def answer_counts(
@@ -164,15 +158,11 @@ def answer_counts(
         for problem, text in zip(batch, written(model, batch, task, tokenizer), strict=True):
             answers += text.split(EQUALS)[-1] == problem.answer
             steps += right_steps(problem, text, task.modulus)
-            reductions += _reductions(problem)
+            reductions += len(problem.steps) - 1
         likeliest, scored = right_tokens(model, batch, task, tokenizer)
         right, total = right + likeliest, total + scored
     asked = len(problems)
     return {"answer": (answers, asked), "steps": (steps, reductions), "tokens": (right, total)}
-
-
-def _reductions(problem: Problem) -> int:
-    return len(problem.steps) - 1
 
 
 def written(
@@ -186,7 +176,7 @@ def written(
         [ids.tolist() for ids, _ in asked],
         # A reduction removes at least two tokens; each step adds its '=' or the end.
         max_new=max(
-            sum(len(ids) - 2 * done for done in range(1, _reductions(problem) + 1))
+            sum(len(ids) - 2 * done for done in range(1, len(problem.steps)))
             for (ids, _), problem in zip(asked, problems, strict=True)
         ),
         marker=marker,
@@ -201,19 +191,13 @@ def right_steps(problem: Problem, text: str, modulus: int) -> int:
     """Return the number of correct reductions in a text before its first fault."""
     before, done = problem.expression, 0
     for step in text.split(EQUALS):
-        if step not in _next_steps(before, modulus):
+        trees = [parse(before, modulus=modulus) for _ in reducible(parse(before, modulus=modulus))]
+        for place, tree in enumerate(trees):
+            reduce([*reducible(tree)][place])
+        if step not in map(spell, trees):
             break
         before, done = step, done + 1
     return done
-
-
-def _next_steps(text: str, modulus: int) -> set[str]:
-    found = set()
-    for place, _ in enumerate(reducible(parse(text, modulus=modulus))):
-        tree = parse(text, modulus=modulus)
-        reduce([*reducible(tree)][place])
-        found.add(spell(tree))
-    return found
 
 
 @torch.no_grad()

@@ -1,7 +1,4 @@
-"""95% intervals: of a mean over seeds, of a share over trials, and of a loss over documents.
-
-They tell how far another training seed, other trials, or other documents might move a number.
-"""
+"""95% intervals: of a mean over seeds, of a share over trials, and of a loss over documents."""
 
 import math
 from collections.abc import Sequence
@@ -56,7 +53,7 @@ def wilson(right: int, total: int) -> Interval:
 def over_documents(sums: np.ndarray, tokens: np.ndarray) -> Interval | None:
     """Return the bootstrap interval (Efron, 1979) of the mean loss per token over documents.
 
-    sums, tokens: loss and number of scored tokens of each document. None for fewer than two.
+    sums, tokens: of each document. None for fewer than two.
     """
     sums, tokens = sums[tokens > 0], tokens[tokens > 0]
     if len(sums) < 2:

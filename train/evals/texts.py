@@ -84,7 +84,9 @@ class HeldOut:
             documents = np.flatnonzero(sizes >= length)[:limit].tolist()
             if documents:
                 if length in shorter:
-                    self._warn(data, length, min(lengths), longest=int(sizes.max()))
+                    short = _short(data, min(lengths), int(sizes.max()))
+                    told = f"{short}; measured at {length}. For more, {_LONGER}"
+                    print(f"bipe: warning: {told}", file=sys.stderr)
                 spans = [slice(start, start + length) for start, _ in map(data.span, documents)]
                 tokens = np.stack([data.tokens[span].astype(np.int64) for span in spans])
                 marks = np.stack([data.marks(span.start, span.stop) for span in spans])
@@ -93,11 +95,6 @@ class HeldOut:
                 return Excerpts(tokens, marks, size)
         short = _short(data, min(lengths), int(sizes.max(initial=0)))
         raise DataError(f"{short}. Set evaluate.lengths=[1, 2] if they begin above 1, {_LONGER}")
-
-    def _warn(self, data: DataSet, length: int, asked: int, *, longest: int) -> None:
-        short = _short(data, asked, longest)
-        warning = f"bipe: warning: {short}; measured at {length}. For more, {_LONGER}"
-        print(warning, file=sys.stderr)
 
 
 def _short(data: DataSet, asked: int, longest: int) -> str:
@@ -123,7 +120,7 @@ class Spelled:
 def spelled(ids: np.ndarray, pieces: Sequence[bytes], sizes: np.ndarray) -> Spelled:
     """Return the text of ids; pieces and sizes: the bytes of every id, and their count.
 
-    Ids without text (special tokens) have empty spans. A byte that is not UTF-8 is one character.
+    Ids without text have empty spans. A byte that is not UTF-8 is one character.
     """
     text = b"".join([pieces[id] for id in ids.tolist()]).decode("utf-8", "surrogateescape")
     characters = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")

@@ -1,7 +1,4 @@
-"""The parts of a section: words, tables and figures, before they become a page or terminal output.
-
-Every text is plain: the page's template escapes it, and rich never gets it as markup.
-"""
+"""The parts of a section, all plain text: the template escapes it, rich reads no markup in it."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -56,7 +53,6 @@ class Table:
 
     @property
     def notes(self) -> list[str]:
-        """Return the lines below the table, with an explanation of the dagger if there is one."""
         broken = any(DAGGER in line for row in self.cells for cell in row
                      for line in (cell.text, *cell.small))  # fmt: skip
         return [line for line in (self.note, EXPLAINED if broken else "") if line]

@@ -44,8 +44,7 @@ def load(
 ) -> Results:
     """Return the results of runs, in their order.
 
-    data: a prepared folder. counted: the file of `bipe evaluate statistics`. Raises UserError for a
-    missing or invalid input; the message names file, key and cure.
+    data: a prepared folder. counted: the file of `bipe evaluate statistics`. Raises UserError.
     """
     unique = list({Path(folder).resolve(): Path(folder) for folder in folders}.values())
     runs = [read_run(folder) for folder in unique]

@@ -1,10 +1,7 @@
 """The report as files: a page, its numbers as CSV and JSON, its figures as PDF and PNG.
 
 The page is one HTML file without scripts or external resources; its content security policy forbids
-both, in case a text became markup by mistake. The template escapes every text, and characters that
-would hide or reorder the text around them are made visible.
-
-Each file is written whole, and the page last, so that a page always has its numbers.
+both, in case a text became markup by mistake. The page is written last: it always has its numbers.
 """
 
 import functools

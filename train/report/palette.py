@@ -1,12 +1,9 @@
 """Colours and marks: how each model looks, on the page and on paper.
 
 A family of encodings has one hue; its flat form is dashed with hollow marks, its bilevel form
-solid with filled marks. Models that would still look alike differ in the shape of their marks.
-Hues follow Okabe and Ito (2008, https://jfly.uni-koeln.de/color/), darkened on white and lightened
-on black until they can be read as text.
-
-Every colour has a role, with a light and a dark value. Figures are drawn in light values, each of
-one role only, so that it can be replaced by the role's CSS variable.
+solid with filled marks. Hues follow Okabe and Ito (2008, https://jfly.uni-koeln.de/color/),
+darkened on white and lightened on black until they can be read as text. Figures are drawn in light
+values, each of one role only, so that it can be replaced by the role's CSS variable.
 """
 
 from collections import Counter

@@ -1,9 +1,8 @@
 """The table of all rows, and what is made of it: arms, means over seeds, comparisons per seed.
 
-An arm is the runs that differ only by their seed (fit/trained_run.py). Its means are over what all
-of its runs that were evaluated have: geometric for perplexities, sums for trials and problems, else
-arithmetic. Arms are compared seed by seed, since runs of one seed have the same batches and initial
-weights.
+An arm is the runs that differ only by their seed (fit/trained_run.py). Its means are geometric for
+perplexities, sums for trials and problems, else arithmetic. Arms are compared seed by seed, since
+runs of one seed have the same batches and initial weights.
 """
 
 import math

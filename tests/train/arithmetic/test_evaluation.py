@@ -88,8 +88,7 @@ def likeliest(model, ids):
         return model.logits(torch.tensor([ids]), at)[0].argmax(-1).tolist()
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize(("seed", "encoding"), enumerate(ENCODINGS, 1))
 def test_what_is_written_is_what_each_problem_alone_gets_without_a_cache(encoding, seed):
     model, asked = model_of(encoding, seed), problems(4, seed=seed)
     for problem, text in zip(asked, written(model, asked, TASK, TOKENIZER), strict=True):
@@ -132,16 +131,15 @@ def test_right_steps_are_those_before_the_first_fault(seed, operators, data):
 def test_scores_count_each_problem_once_and_depend_on_nothing_but_the_model():
     model = model_of(ENCODINGS[1])
     options = {"operators": [1, 3], "problems": 20, "split": "test", "source": "chains"}
-    found, other = (
-        [
-            row
-            for cell in Arithmetic(
-                task=TASK, tokenizer=TOKENIZER, tokens_per_batch=tokens, **options
-            ).cells(None)
-            for row in (cell.measure(model) if callable(cell.measure) else cell.measure)
-        ]
+    asked = (
+        Arithmetic(task=TASK, tokenizer=TOKENIZER, tokens_per_batch=tokens, **options).cells(None)
         for tokens in (200, 10**6)
     )
+    found, other = (
+        [row for cell in cells
+         for row in (cell.measure(model) if callable(cell.measure) else cell.measure)]
+        for cells in asked
+    )  # fmt: skip
     assert found == other
     values = {(row.measure, row.operators): row for row in found}
     for count in (1, 3):
@@ -154,9 +152,6 @@ def test_scores_count_each_problem_once_and_depend_on_nothing_but_the_model():
     asked = drawn.held_out(20, split=TASK.split, name="test")
     counts = answer_counts(model, asked, task=TASK, tokenizer=TOKENIZER, tokens_per_batch=99)
     assert counts["answer"][1] == 20 and counts["steps"][1] == 60
-
-
-def test_another_corpus_is_refused_by_name():
     with pytest.raises(DataError, match="source: prose was read by TextFiles"):
         task_of({"documents": {"reader": "TextFiles"}}, name="prose", segmenter=ArithmeticSteps())
 
@@ -206,8 +201,8 @@ def study(chains):
     return words, folder, said.getvalue()
 
 
-def test_a_study_is_trained_and_asked(study):
-    _, folder, said = study
+def test_a_study_is_trained_asked_and_reported(study):
+    words, folder, said = study
     assert "arithmetic of chains with 3 operators" in said
     for name in ("rope_0", "bipe_rope_0"):
         found = Journal(folder / name / FILE).rows()
@@ -215,10 +210,6 @@ def test_a_study_is_trained_and_asked(study):
         assert asked == {2: 5, 3: 5}
         trained = {row.operators: row.value for row in found if row.measure == "trained_operators"}
         assert trained == dict.fromkeys((1, 2, 3, 4), 0.25)
-
-
-def test_the_answers_are_reported(study):
-    words, folder, _ = study
     run_command("report", composed(*words, "report.figures=[]"))
     page = (folder / "report.html").read_text()
     assert "Arithmetic by chains" in page and "below 70%" in page and "95%" in page

@@ -7,7 +7,7 @@ from collections import Counter
 from itertools import islice, pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from segmenters import ArithmeticSteps
@@ -16,7 +16,7 @@ from train.data.reading import SPLITS
 from train.data.reading.split import Split
 from train.errors import DataError
 from train.tasks.arithmetic.chains import ArithmeticProblems, write_problems
-from train.tasks.arithmetic.problems import ExpressionError, Problems, parse, spell
+from train.tasks.arithmetic.problems import Problems, parse, spell
 from train.tasks.arithmetic.symbols import Symbols
 
 PRIMES = st.sampled_from([2, 3, 5, 7, 11, 13, 97, 101])
@@ -38,58 +38,33 @@ def test_every_step_is_one_exact_reduction_of_the_step_before(seed, operators, m
         if order == "leftmost":
             assert independent.dumped(after) == allowed[0]
         assert independent.dumped(after) in allowed
-    assert independent.value(made.expression, modulus) == int(made.answer)
+    tree = parse(made.expression, modulus=modulus)
+    assert independent.value(made.expression, modulus) == int(made.answer) == tree.value
+    assert spell(tree) == made.expression
     assert made.text == "=".join(made.steps)
-
-
-@given(seed=SEEDS, operators=st.integers(0, 12), modulus=PRIMES)
-def test_a_spelling_and_its_tree_determine_each_other(seed, operators, modulus):
-    text = problem(seed, operators=operators, modulus=modulus).expression
-    tree = parse(text, modulus=modulus)
-    assert spell(tree) == text
-    assert tree.value == independent.value(text, modulus)
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("", "character 0 must be a number or '\\(', was: the end"),
-        ("1+", "character 2"),
-        ("(1+2", "character 4 must be '\\)'"),
-        ("1+2)", "character 3 must be an operator or the end, was: \\)"),
-        ("11", "a number below 11"),
-        ("1/0", "divides by 0"),
-        ("4/(3-3)", "divides by 0"),
-        ("(1)+2", "more brackets"),
-        ("(1*2)+3", "more brackets"),
-        ("01", "zeros"),
-        ("1 + 2", "character 1"),
-    ],
-)
-def test_what_is_no_expression_is_refused_with_the_place(text, told):
-    with pytest.raises(ExpressionError, match=told):
-        parse(text, modulus=11)
+    tokenizer = Symbols(modulus=modulus).build()
+    ((ids, anchors),) = tokenizer.encode_batch([made.text])
+    pieces = [tokenizer.pieces()[id].decode() for id in ids]
+    assert "".join(pieces) == made.text == tokenizer.decode(ids)
+    assert pieces == re.findall("[0-9]+|[^0-9]", made.text)
+    assert tokenizer.vocab_size == modulus + 9
+    assert {*ArithmeticSteps().cut(made.text)[1:-1]} <= {*anchors}
 
 
 @given(
     weights=st.dictionaries(st.integers(0, 6), st.floats(0.1, 10), min_size=1, max_size=4),
     seed=SEEDS,
 )
-def test_a_mix_holds_its_numbers_of_operators_alone(weights, seed):
-    found = {len(each.steps) - 1 for each in islice(Problems(operators=weights, seed=seed), 60)}
-    assert found <= {*weights}
-
-
-def test_a_mix_has_its_proportions():
-    drawn = islice(Problems(operators={1: 1, 2: 0, 3: 3}), 4000)
-    counts = Counter(len(each.steps) - 1 for each in drawn)
-    assert set(counts) == {1, 3}
-    assert counts[3] / 4000 == pytest.approx(0.75, abs=0.03)  # 4 standard errors
-
-
-def test_a_problem_does_not_depend_on_the_order_in_which_weights_are_named():
-    one, other = Problems(operators={1: 1, 4: 2}), Problems(operators={4: 2, 1: 1})
-    assert [*islice(one, 20)] == [*islice(other, 20)]
+@example(weights={1: 1, 2: 0, 3: 3}, seed=0)
+def test_a_mix_has_its_proportions_in_whatever_order_it_is_named(weights, seed):
+    size = 4000 if weights.get(2) == 0 else 60
+    found = [*islice(Problems(operators=weights, seed=seed), size)]
+    again = Problems(operators=dict(reversed(weights.items())), seed=seed)
+    assert [*islice(again, 20)] == found[:20]
+    counts = Counter(len(each.steps) - 1 for each in found)
+    assert {*counts} <= {count for count, weight in weights.items() if weight}
+    if size > 60:
+        assert counts[3] / size == pytest.approx(0.75, abs=0.03)  # 4 standard errors
 
 
 def test_the_same_seed_gives_the_same_bits_on_any_machine():
@@ -102,7 +77,7 @@ def test_the_same_seed_gives_the_same_bits_on_any_machine():
     assert digest.hexdigest() == "f835933babf7ba72af88caf2b9ee679f21172ecf482a29651a025376cd900ed2"
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(seeds=st.lists(SEEDS, min_size=2, max_size=3, unique=True), salt=st.text(max_size=3))
 def test_no_expression_is_in_two_splits_whatever_the_seed_and_the_mix(seeds, salt):
     split = Split(validation=0.2, test=0.3, salt=salt)
@@ -130,20 +105,16 @@ def test_held_out_problems_differ_and_are_in_their_split():
         Problems(operators={3: 1}).held_out(2, split=split, name="validation")
 
 
-def test_parts_of_a_reader_give_its_documents():
+def test_parts_of_a_reader_and_a_file_have_its_documents(tmp_path):
     reader = ArithmeticProblems(documents=57, operators={2: 1, 3: 1})
     whole = [*reader]
     assert [each for part in reader.parts() for each in reader.read_part(part)] == whole
-    assert {each.id for each in whole} == {each.text.split("=")[0] for each in whole}
-
-
-def test_a_file_of_problems_reads_back(tmp_path):
-    reader = ArithmeticProblems(documents=9, operators={2: 1})
     write_problems(tmp_path / "a.jsonl", reader)
     rows = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
     assert [(row["text"], row["id"], row["operators"]) for row in rows] == [
-        (each.text, each.id, 2) for each in reader
+        (each.text, each.text.split("=")[0], each.meta["operators"]) for each in whole
     ]
+    assert {row["operators"] for row in rows} == {2, 3} and rows[0]["id"] == whole[0].id
 
 
 @pytest.mark.parametrize(
@@ -161,16 +132,3 @@ def test_a_file_of_problems_reads_back(tmp_path):
 def test_what_cannot_be_drawn_is_refused_by_name(options, told):
     with pytest.raises(DataError, match=told):
         ArithmeticProblems(**{"documents": 5} | options)
-
-
-@given(seed=SEEDS, modulus=PRIMES)
-def test_every_number_is_a_token_and_ids_spell_the_chain(seed, modulus):
-    text = problem(seed, operators=5, modulus=modulus).text
-    tokenizer = Symbols(modulus=modulus).build()
-    ((ids, anchors),) = tokenizer.encode_batch([text])
-    pieces = tokenizer.pieces()
-    assert b"".join(pieces[id] for id in ids).decode() == text == tokenizer.decode(ids)
-    assert tokenizer.vocab_size == modulus + 9
-    assert [pieces[id].decode() for id in ids] == re.findall("[0-9]+|[^0-9]", text)
-    starts = ArithmeticSteps().cut(text)[1:-1]
-    assert {*starts} <= {*anchors}

@@ -4,13 +4,11 @@ While training: the numbers of `bipe evaluate`, and a training that is left alon
 """
 
 import itertools
-import signal
-import sys
+import multiprocessing
 import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from subprocess import DEVNULL
 from types import SimpleNamespace
 
 import lightning
@@ -18,7 +16,6 @@ import pytest
 
 from bipe import Decoder, DecoderConfig
 from bipe.checkpoint import save_model
-from tests.processes import Popen
 from tests.train.studies import back_to, curve, pretrain, same_weights
 from train.evals.loop import Cell, Measurement, Subject, _Meter, _Planned, measure
 from train.evals.rows import FILE, Journal, Row, left_out
@@ -78,16 +75,6 @@ def run(tmp_path):
     return trained(tmp_path / "rope")
 
 
-def test_rows_know_their_run_and_a_known_cell_is_not_measured_again(run):
-    norm = Norm()
-    for _ in range(2):
-        measure([(subject_of(run), "norm", norm)])
-    assert norm.asked == {4: 1, 8: 1, 16: 1}
-    assert {(row.run, row.arm, row.variant) for row in table(run)} == {("rope", run.arm, "")}
-    assert len(table(run)) == 9
-    assert (run.folder / "environment.json").exists()
-
-
 @pytest.mark.parametrize("after", [0, 2])
 def test_what_was_interrupted_after_any_cell_ends_as_if_it_had_not_been(after, tmp_path):
     whole, cut = (trained(tmp_path / name / "rope") for name in "ab")
@@ -101,25 +88,21 @@ def test_what_was_interrupted_after_any_cell_ends_as_if_it_had_not_been(after, t
     assert strip == [replace(row, arm="") for row in table(whole)]
 
 
-KILLED = """
-from pathlib import Path
-from tests.train.evals.test_loop import Norm, measure, read_run, subject_of
-run = read_run(Path({folder!r}))
-measure([(subject_of(run), "norm", Norm(range(1, 13), seconds=0.05))])
-"""
-
-
 def test_after_kill_9_the_table_is_that_of_a_run_that_was_not_killed(tmp_path):
     whole, killed = (trained(tmp_path / name / "rope") for name in "ab")
     lengths = range(1, 13)
     measure([(subject_of(whole), "norm", Norm(lengths))])
     file = killed.folder / FILE
-    command = [sys.executable, "-c", KILLED.format(folder=str(killed.folder))]
-    with Popen(command, stderr=DEVNULL) as process:
-        while not (file.exists() and file.read_bytes().count(b"\n") > 6):
-            assert process.poll() is None
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
+    # A fork: a program of its own would spend seconds on imports.
+    process = multiprocessing.get_context("fork").Process(
+        target=measure, args=([(subject_of(killed), "norm", Norm(lengths, seconds=0.05))],)
+    )
+    process.start()
+    while not (file.exists() and file.read_bytes().count(b"\n") > 6):
+        assert process.is_alive()
+        time.sleep(0.01)
+    process.kill()
+    process.join()
     done = {row.length for row in table(killed)}
     assert 0 < len(done) < len(lengths)
     rest = Norm(lengths)
@@ -129,12 +112,22 @@ def test_after_kill_9_the_table_is_that_of_a_run_that_was_not_killed(tmp_path):
     assert known == [(row.length, row.number, row.value) for row in table(whole)]
 
 
-def test_other_lengths_add_rows_and_equal_ones_are_not_measured_again(run):
+def test_other_lengths_add_rows_known_ones_stay_and_those_of_other_weights_go(run, capsys):
     measure([(subject_of(run), "norm", Norm((4, 8)))])
-    before, more = table(run), Norm((8, 16))
+    before, more = table(run), Norm((4, 8, 16))
+    assert {(row.run, row.arm, row.variant) for row in before} == {("rope", run.arm, "")}
+    assert (run.folder / "environment.json").exists()
     measure([(subject_of(run), "norm", more)])
     assert more.asked == {16: 1}
     assert table(run)[: len(before)] == before and len(table(run)) == 9
+    again, norm = trained(run.folder, seed=1), Norm()
+    capsys.readouterr()
+    measure([(subject_of(again), "norm", norm)])
+    assert norm.asked == {4: 1, 8: 1, 16: 1} and len(table(again)) == 9
+    assert not {row.value for row in before} & {row.value for row in table(again)}
+    lines = [line for line in capsys.readouterr().err.splitlines() if "measured" in line]
+    # A log has a line every few seconds, and one of the last cell.
+    assert lines == ["rope: norm at 4: 1 of 3 measured", "rope: norm at 16: 3 of 3 measured"]
 
 
 def test_equal_models_are_measured_once_and_variants_have_their_rows(run):
@@ -154,29 +147,15 @@ def test_equal_models_are_measured_once_and_variants_have_their_rows(run):
         assert (values["far", length] == values["", length]) == (length == 4)
 
 
-def test_rows_of_weights_that_are_gone_are_not_kept(run):
-    measure([(subject_of(run), "norm", Norm())])
-    before = {row.value for row in table(run)}
-    again, norm = trained(run.folder, seed=1), Norm((4,))
-    measure([(subject_of(again), "norm", norm)])
-    assert norm.asked == {4: 1} and len(table(again)) == 3
-    assert not before & {row.value for row in table(again)}
-
-
-def test_what_is_left_out_is_named_and_never_tried_again(run, capsys):
+@pytest.mark.parametrize(("count", "told"), [(1, "a"), (2, "a, b"), (4, "4 models")])
+def test_what_is_left_out_is_named_once_and_never_tried_again(tmp_path, capsys, count, told):
+    runs = [trained(tmp_path / name) for name in "abcd"[:count]]
     for _ in range(2):
-        measure([(subject_of(run), "norm", Norm((4, 101)))])
-        assert "rope: norm at 101 is left out: too long\n" in capsys.readouterr().err
-    (row,) = (row for row in table(run) if row.measure == "left_out")
-    assert (row.length, row.value, row.note) == (101, None, "too long")
-
-
-def test_what_several_runs_leave_out_is_told_once(tmp_path, capsys):
-    runs = [trained(tmp_path / name) for name in "abcd"]
-    for count, told in ((2, "a, b"), (4, "4 models")):
-        measure([(subject_of(run), "norm", Norm((4, 101))) for run in runs[:count]])
+        measure([(subject_of(run), "norm", Norm((4, 101))) for run in runs])
         lines = [line for line in capsys.readouterr().err.splitlines() if "left out" in line]
         assert lines == [f"{told}: norm at 101 is left out: too long"]
+    (row,) = (row for row in table(runs[0]) if row.measure == "left_out")
+    assert (row.length, row.value, row.note) == (101, None, "too long")
 
 
 def test_the_time_left_goes_by_cells_of_the_same_kind_and_length(capsys, monkeypatch):
@@ -203,15 +182,6 @@ def test_the_time_left_goes_by_cells_of_the_same_kind_and_length(capsys, monkeyp
     ]
 
 
-def test_a_log_has_a_line_in_seconds_and_the_last_cell(run, capsys):
-    measure([(subject_of(run), "norm", Norm((4, 8, 16)))])
-    lines = [line for line in capsys.readouterr().err.splitlines() if "measured" in line]
-    assert lines == [
-        "rope: norm at 4: 1 of 3 measured",
-        "rope: norm at 16: 3 of 3 measured",
-    ]
-
-
 EVERY_2 = ("callbacks=evaluation", "callbacks.evaluation.every=2", "evaluate.probes=[]")
 
 
@@ -228,9 +198,12 @@ def live(run):
     return {(row.step, row.length): row.value for row in rows if row.step is not None}
 
 
-def test_the_training_is_the_same_and_a_resumed_run_measures_nothing_twice(smoke):
+def test_the_training_is_the_same_and_a_resumed_run_measures_nothing_twice(bipe, smoke, tmp_path):
+    own = ("+callbacks.mine._target_=tests.train.evals.test_loop.Seen", "allowed_targets=[tests]")
+    plain = pretrain(*smoke, *own, "name=plain")
+    plain = plain.rename(tmp_path.with_name(f"{tmp_path.name}_plain"))
+    assert (plain / "seen").read_text() == "123456"
     watched = pretrain(*smoke, *EVERY_2, "name=watched")
-    plain = pretrain(*smoke, "name=plain")
     assert same_weights(watched, plain)
     assert curve(watched) == curve(plain)
     found = live(watched)
@@ -239,36 +212,22 @@ def test_the_training_is_the_same_and_a_resumed_run_measures_nothing_twice(smoke
     back_to(watched, step=4)
     pretrain(*smoke, *EVERY_2, "name=watched", "if_exists=resume")
     assert (watched / FILE).read_text() == lines
-
-
-@pytest.mark.slow
-def test_the_last_step_has_the_numbers_of_bipe_evaluate(bipe, smoke, tmp_path):
-    run = pretrain(*smoke, *EVERY_2)
     words = ("evaluate.split=validation", "evaluate.probes=[]", "evaluate.lengths=[1,2]")
     status, _, err = bipe("evaluate", *words)
     assert status == 0, err
-    rows = [row for row in Journal(run / FILE).rows() if row.measure == "perplexity"]
+    rows = [row for row in Journal(watched / FILE).rows() if row.measure == "perplexity"]
     final = {row.length: row.value for row in rows if row.step is None}
-    assert final == {length: value for (step, length), value in live(run).items() if step == 6}
+    assert final == {length: value for (step, length), value in found.items() if step == 6}
     status, _, err = bipe("report")
     assert status == 0, err
     page = (tmp_path / "report.html").read_text()
     assert "During training" in page and 'id="live"' in page
 
 
-def test_a_callback_of_ones_own_is_called(smoke):
-    own = "+callbacks.mine._target_=tests.train.evals.test_loop.Seen"
-    run = pretrain(*smoke, own, "allowed_targets=[tests]", "steps=3")
-    assert (run / "seen").read_text() == "123"
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (
-            ["+callbacks.mine._target_=train.fit.module.LMModule"],
-            "must name a subclass of Callback",
-        ),
+        (["+callbacks.mine._target_=train.fit.module.LMModule"], "must name a subclass of Callb"),
         (["+callbacks.mine.every=3"], "callbacks.mine must name a class with _target_"),
         (["callbacks=evaluation", "callbacks.evaluation.every=0"], "every must be at least 1"),
         (["callbacks=evaluation", "+callbacks.evaluation.x=0"], "has no such key"),

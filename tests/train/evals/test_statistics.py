@@ -15,7 +15,7 @@ from segmenters import ArithmeticSteps, Newline
 from train.data.preparing.statistics import Lengths
 from train.data.store.shards import open_dataset
 from train.data.tokenizing.vocabulary import LoadTokenizer
-from train.evals.probes import Texts
+from train.evals.probes.haystack import Texts
 from train.evals.statistics import Counted, Separators, by_chance, growth, histograms, js_distance
 
 
@@ -62,10 +62,7 @@ def test_the_distance_is_a_metric_from_0_to_1(p, q, r):
     assert 0 <= js_distance(p, q) <= 1 + 1e-9
     assert js_distance(p, q) == pytest.approx(js_distance(q, p))
     assert js_distance(p, r) <= js_distance(p, q) + js_distance(q, r) + 1e-9
-
-
-def test_what_has_nothing_in_common_is_1_apart():
-    assert js_distance(np.array([4, 0]), np.array([0, 9])) == pytest.approx(1)
+    assert js_distance(np.append(p, 0 * q), np.append(0 * p, q)) == pytest.approx(1)
 
 
 def test_chance_explains_samples_of_one_distribution_and_no_others():
@@ -76,9 +73,6 @@ def test_chance_explains_samples_of_one_distribution_and_no_others():
     assert js_distance(one, two) < 2 * by_chance(one, two)
     assert js_distance(one, other) > 5 * by_chance(one, other)
     assert by_chance(one, two) == by_chance(one, two)
-
-
-def test_histograms_stand_over_all_lengths():
     rows = histograms([Counter({3: 2, 7: 1}), Counter({1: 4, 3: 1})])
     assert rows.tolist() == [[0, 2, 1], [4, 1, 0]]
 
@@ -93,9 +87,6 @@ def test_a_line_is_found_again(slope, intercept, tokens):
     assert found["slope"] == pytest.approx(slope, rel=1e-6)
     assert found["intercept"] == pytest.approx(intercept, abs=1e-3)
     assert found["r2"] == pytest.approx(1, abs=1e-6)
-
-
-def test_growth_in_proportion_has_the_exponent_1():
     tokens = np.array([10, 1000, 10**5])
     assert growth(tokens, tokens // 10)["exponent"] == pytest.approx(1)
     assert growth(tokens[:1], tokens[:1])["slope"] is None
@@ -118,7 +109,7 @@ def separated(text, segmenter, tokenizer, *, piece=1 << 20, limit=None):
     return separators.summary()
 
 
-@pytest.mark.parametrize("piece", [1, 7, 64, 10**6])
+@pytest.mark.parametrize("piece", [1, 7, 10**6])
 def test_separators_are_those_of_the_text(tokenizer, piece):
     text = "1+2=3\n(4+5)=9=9\n\n7=7"
     found = separated(text, ArithmeticSteps(), tokenizer, piece=piece)
@@ -133,18 +124,10 @@ def test_separators_are_those_of_the_text(tokenizer, piece):
     assert found["line_end"] == {"ends": 2, "share": 2 / len(segments), "appearances": 2,
                                  "hit_rate": 1.0}  # fmt: skip
     assert {row["name"] for row in found["characters"]} >= {"EQUALS SIGN"}
-
-
-def test_blank_segments_have_no_separator(tokenizer):
-    found = separated("1\n\n2\n", Newline(), tokenizer)
-    assert found["blank_share"] > 0
-    assert sum(row["ends"] for row in found["characters"]) == 2
-
-
-def test_a_limit_stops_at_the_end_of_a_segment(tokenizer):
-    text = "1+2=3\n" * 50
-    found = separated(text, Newline(), tokenizer, limit=100)
-    assert 0 < found["tokens"] <= 100 and found["segments"] < 50
+    blank = separated("1\n\n2\n", Newline(), tokenizer, piece=piece)
+    assert blank["blank_share"] > 0 and sum(row["ends"] for row in blank["characters"]) == 2
+    part = separated("1+2=3\n" * 50, Newline(), tokenizer, limit=100)
+    assert 0 < part["tokens"] <= 100 and part["segments"] < 50
 
 
 def test_prepared_data_have_the_statistics_that_prepare_counted(data):

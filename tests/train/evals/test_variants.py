@@ -29,38 +29,20 @@ def made(config, *, factor=None, units=("tokens", "segments")):
     return {one.name: one for one in found}
 
 
-def of(scheme, **options):
-    config = small_decoder(scheme).config
-    return config, made(config, **options)
-
-
 def rope_of(config):
     encoding = config.encoding
     return encoding.get("inter", encoding.get("encoding", encoding))
 
 
 def test_every_method_has_both_units_where_segments_drive_the_rotation():
-    _, found = of("bilevel_learned_rope")
+    found = made(small_decoder("bilevel_learned_rope").config)
     assert list(found) == [
         "none",
         "linear",  # no original length: both units are one model
         "ntk_aware",
-        "dynamic_ntk (tokens)",
-        "dynamic_ntk (segments)",
-        "yarn (tokens)",
-        "yarn (segments)",
-    ]
+        "dynamic_ntk (tokens)", "dynamic_ntk (segments)", "yarn (tokens)", "yarn (segments)",
+    ]  # fmt: skip
     assert not any(one.left_out for one in found.values())
-
-
-def test_a_flat_encoding_counts_tokens():
-    _, found = of("flat_rope")
-    assert [name.partition(" (")[0] for name in found] == list(METHODS)
-    assert not any("segments" in name for name in found)
-
-
-def test_the_factor_is_that_of_the_length_and_the_unit_the_original_length():
-    _, found = of("bilevel_learned_rope")
     for unit, original in (("tokens", 16), ("segments", 6)):
         for length, factor in ((32, 2.0), (64, 4.0)):
             stretched = rope_of(found[f"yarn ({unit})"].configs[length])["stretch"]
@@ -70,8 +52,10 @@ def test_the_factor_is_that_of_the_length_and_the_unit_the_original_length():
         assert rope_of(dynamic)["stretch"]["factor"] == 2.0
 
 
-def test_a_factor_can_be_fixed():
-    config, found = of("flat_rope", factor=8.0)
+def test_a_flat_encoding_counts_tokens_and_a_factor_can_be_fixed():
+    config = small_decoder("flat_rope").config
+    found = made(config, factor=8.0)
+    assert list(found) == [name if name == "none" else f"{name} (tokens)" for name in METHODS]
     yarn = found["yarn (tokens)"].configs
     assert yarn[16] == config
     assert [rope_of(yarn[length])["stretch"]["factor"] for length in (32, 64)] == [8.0, 8.0]
@@ -82,7 +66,7 @@ def test_a_factor_can_be_fixed():
 def test_at_a_factor_of_1_every_method_is_the_model_bit_for_bit(scheme):
     """As planned, and as each strategy does with that factor."""
     model = small_decoder(scheme).eval()
-    config, found = of(scheme)
+    config, found = model.config, made(model.config)
     assert all(one.configs[16] == config for one in found.values())
     tokens, at = random_batch(2, 48, seed=0)
     expected = model(tokens, at)
@@ -97,15 +81,15 @@ def test_at_a_factor_of_1_every_method_is_the_model_bit_for_bit(scheme):
 
 
 def test_what_cannot_be_stretched_is_left_out_with_the_reason():
-    _, found = of("flat_alibi")
+    found = made(small_decoder("flat_alibi").config)
     assert not found.pop("none").left_out
     assert set(found) == {f"{name} (tokens)" for name in METHODS if name != "none"}
     assert all("cannot be stretched" in one.left_out for one in found.values())
 
 
 def test_a_model_that_was_stretched_is_measured_as_it_is():
-    config, found = of("flat_rope")
-    longer = found["yarn (tokens)"].configs[64]
+    config = small_decoder("flat_rope").config
+    longer = made(config)["yarn (tokens)"].configs[64]
     assert is_stretched(longer.encoding) and not is_stretched(config.encoding)
     again = made(longer, units=["tokens"])
     assert again.pop("none").configs == dict.fromkeys(LENGTHS, longer)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from train.report.figures.cells import Histogram, heat_map, histograms, place
+from train.report.figures.cells import NARROW, Histogram, heat_map, histograms, place
 from train.report.figures.lines import (
     LOG_RATIO,
     Guide,
@@ -33,6 +33,7 @@ from train.report.palette import (
 
 SIZES = st.floats(min_value=-1e12, max_value=1e12)
 STYLE = Style(hue=0, dashed=True, shape="circle")
+ROW = Histogram(label="a", detail="", shares=(1.0,), mean=1.0)
 
 
 def lines(*series, **told):
@@ -61,41 +62,32 @@ def test_log_ticks_hold_both_ends_and_are_few(low, ratio):
     assert len(ticks) <= 16
 
 
-@pytest.mark.parametrize(("ratio", "log"), [(LOG_RATIO * 0.9, False), (LOG_RATIO * 1.1, True)])
-def test_a_wide_range_of_values_gets_a_log_axis_and_says_so(ratio, log):
-    drawn = lines(series((512, 3.0), (1024, 3.0 * ratio))).svg()
-    assert (">y (log scale)<" in drawn) == log
-
-
-def test_doubling_a_length_is_one_step_whatever_the_length():
-    drawn = ElementTree.fromstring(
-        lines(series(*((n, 1.0) for n in (512, 1024, 4096, 8192)))).svg()
-    )
-    at = {text.text: float(text.get("x", "")) for text in drawn.iter("text") if text.text}
-    assert at["8192"] - at["4096"] == pytest.approx(at["1024"] - at["512"])
-
-
-def test_octaves_are_powers_of_two():
-    drawn = lines(series((8.0, 1.0), (7936.0, 2.0)), x_scale="octaves").svg()
-    assert ">16<" in drawn and ">4096<" in drawn and "7936<" not in drawn
-
-
-@given(st.lists(st.floats(min_value=0, max_value=300), max_size=30).map(sorted))
+@given(st.lists(st.integers(0, 300), max_size=30).map(sorted))
 def test_labels_are_apart_in_order_and_inside(places):
     moved = spread(places, low=0.0, high=300.0)
     apart = min(14.0, 300 / max(1, len(places) - 1))
     assert len(moved) == len(places)
     assert all(-1e-6 <= at <= 300 + 1e-6 for at in moved)
     assert all(b - a >= apart - 1e-6 for a, b in pairwise(moved))
+    if all(b - a >= 14 for a, b in pairwise(places)):  # those that have room do not move
+        assert moved == pytest.approx(places)
 
 
-@given(st.lists(st.floats(min_value=0, max_value=1000), max_size=8, unique_by=lambda x: x // 20))
-def test_labels_that_have_room_do_not_move(places):
-    apart = sorted(place for place in places if place % 20 < 1)
-    assert spread(apart, low=0.0, high=1000.0) == pytest.approx(apart)
+def test_axes_say_what_they_are_and_a_gap_breaks_the_line():
+    points = ((512, 1.0), (1024, 2.0), (2048, math.nan), (4096, 3.0), (8192, LOG_RATIO * 1.1))
+    drawn = ElementTree.fromstring(lines(series(*points, label="mine")).svg())
+    at = {text.text: float(text.get("x", "")) for text in drawn.iter("text") if text.text}
+    assert at["8192"] - at["4096"] == pytest.approx(at["1024"] - at["512"])
+    assert "y (log scale)" in at
+    line = next(group for group in drawn.iter("g") if group.findtext("title") == "mine")
+    assert line.find("path").get("d").count("M") == 2
+    drawn = lines(series((8.0, 1.0), (7936.0, LOG_RATIO * 0.9)), x_scale="octaves").svg()
+    assert ">16<" in drawn and ">4096<" in drawn and "7936<" not in drawn and ">y<" in drawn
+    for scale in ("lengths", "linear", "octaves"):  # without any point it is still a chart
+        assert ElementTree.fromstring(lines(series(), x_scale=scale).svg()).tag == "svg"
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(st.lists(st.floats() | st.just(math.nan), min_size=1, max_size=9))
 def test_a_line_chart_is_well_formed_whatever_the_values(values):
     points = tuple((2.0**i, value) for i, value in enumerate(values))
@@ -106,22 +98,10 @@ def test_a_line_chart_is_well_formed_whatever_the_values(values):
     assert "nan" not in drawn.replace("no finite", "") and "inf" not in drawn.replace("finite", "")
 
 
-def test_a_gap_breaks_the_line():
-    points = ((1.0, 1.0), (2.0, 2.0), (4.0, math.nan), (8.0, 3.0))
-    drawn = ElementTree.fromstring(lines(series(*points, label="mine")).svg())
-    line = next(group for group in drawn.iter("g") if group.findtext("title") == "mine")
-    assert line.find("path").get("d").count("M") == 2
-
-
-@pytest.mark.parametrize("scale", ["lengths", "linear", "octaves"])
-def test_a_chart_without_any_point_is_still_a_chart(scale):
-    assert ElementTree.fromstring(lines(series(), x_scale=scale).svg()).tag == "svg"
-
-
 def test_equal_numbers_give_equal_bytes_of_every_format(tmp_path):
     made = []
     for turn in "ab":
-        drawing = lines(series((512, 3.0), (1024, 4.0)), guides=[Guide(at=512, label="t")])
+        drawing = histograms([ROW], name="a", title="t", edges=(1, math.inf), across=NARROW)
         for suffix in (".pdf", ".png"):
             drawing.save(tmp_path / f"{turn}{suffix}")
         files = [(tmp_path / f"{turn}{suffix}").read_bytes() for suffix in (".pdf", ".png")]
@@ -132,11 +112,10 @@ def test_equal_numbers_give_equal_bytes_of_every_format(tmp_path):
 
 def test_a_figure_has_only_colours_of_the_page_and_names_of_its_own():
     shares = {(length, depth): 0.1 * depth * length for length in (1, 2, 9) for depth in (0, 1)}
-    rows = [Histogram(label="a", detail="", shares=(1.0,), mean=1.0)]
     for drawn in (
         lines(series((1, 3.0), (2, 4.0)), level=Guide(at=3.5, label="l")).svg(),
         heat_map(shares, name="a", title="t", trained=2).svg(),
-        histograms(rows, name="a", title="t", edges=(1, math.inf)).svg(),
+        histograms([ROW], name="a", title="t", edges=(1, math.inf)).svg(),
     ):
         assert not re.search(r"#[0-9a-f]{6}", drawn) and "var(--" in drawn
         names = re.findall(r' id="([^"]*)', drawn)
@@ -149,13 +128,8 @@ def test_a_heat_map_shows_every_number_and_marks_what_is_missing():
     shares = {(8, 0.0): 0.0, (8, 1.0): 0.25, (16, 0.0): math.nan, (16, 1.0): 1.0}
     drawn = heat_map(shares, name="a", title="t", trained=8).svg()
     texts = [text.text for text in ElementTree.fromstring(drawn).iter("text")]
-    assert [text for text in texts if text in {"0", "25", DAGGER, "100"}] == [
-        "0",
-        DAGGER,
-        "25",
-        "100",
-    ]
-    assert "longer than trained" in texts
+    shown = ["0", DAGGER, "25", "100"]
+    assert [text for text in texts if text in shown] == shown and "longer than trained" in texts
 
 
 def test_histogram_bars_are_as_tall_as_their_shares():

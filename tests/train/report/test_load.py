@@ -31,66 +31,52 @@ def test_every_row_of_a_run_is_in_the_table(make):
     assert held[held.measure == "training_loss"].stop.tolist() == [8192, 16384, 24576]
 
 
-def test_runs_keep_their_order_and_come_once(make):
-    folders = make.folders()
-    names = [arm.label for arm in load(folders).arms]
-    assert names == ["RoPE", "BiPE-RoPE", "ALiBi", "BiPE-ALiBi"]
-    assert [arm.label for arm in load([*folders[::-1], folders[0]]).arms] == names[::-1]
-
-
-def test_a_run_that_nobody_evaluated_is_shown_by_its_training(make):
-    results = make.results(make.run(), make.Made(name="new", family="ALiBi"))
-    assert results.unmeasured == ["ALiBi"] and len(results.arms) == 2
-
-
-def test_what_nobody_noted_about_a_training_is_no_error(make):
-    results = make.results(make.Made(name="bare", seed=None, notes={}, losses=()))
-    assert set(results.table.measure) == {"parameters", "training_skipped_steps"}
+def test_runs_keep_their_order_come_once_and_need_no_evaluation(make):
+    folders = make.folders(make.run(), make.run("ALiBi"), make.Made(name="new", family="NoPE"))
+    names = ["RoPE", "ALiBi", "NoPE"]
+    assert [arm.label for arm in load(folders).arms] == names
+    results = load([*folders[::-1], folders[0]])
+    assert [arm.label for arm in results.arms] == names[::-1] and results.unmeasured == ["NoPE"]
+    with pytest.raises(UserError, match="nowhere"):
+        load([folders[0].with_name("nowhere")])
+    bare = load(make.folders(make.Made(name="bare", seed=None, notes={}, losses=())))
+    assert set(bare.table.measure) == {"parameters", "training_skipped_steps"}
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "rule"),
+    ("change", "rule"),
     [
-        ("length", 0, "a whole number of at least 1"),
-        ("length", 1.5, "a whole number"),
-        ("length", True, "a whole number"),
-        ("value", "high", "a number"),
-        ("value", 10**400, "a number"),
-        ("source", 3, "a text"),
-        ("start", -1, "a number of at least 0"),
+        ({"length": 0}, "length of .* a whole number of at least 1"),
+        ({"length": 1.5}, "length of .* a whole number"),
+        ({"length": True}, "length of .* a whole number"),
+        ({"value": "high"}, "value of .* a number"),
+        ({"value": 10**400}, "value of .* a number"),
+        ({"source": 3}, "source of .* a text"),
+        ({"start": -1}, "start of .* a number of at least 0"),
+        ({"cell": None, "of": "x"}, "line 4 is not a measurement"),
     ],
 )
-def test_a_row_that_breaks_a_rule_is_named(make, key, value, rule):
+def test_a_row_that_breaks_a_rule_is_named(make, change, rule):
     (folder,) = make.folders(make.run())
     lines = (folder / FILE).read_text().splitlines()
-    lines[3] = json.dumps(json.loads(lines[3]) | {key: value})
+    lines[3] = json.dumps(json.loads(lines[3]) | change)
     (folder / FILE).write_text("\n".join(lines) + "\n")
-    with pytest.raises(ReportError) as caught:
-        load([folder])
-    for words in (str(folder / FILE), f"{key} of ", rule, "bipe evaluate again"):
-        assert words in str(caught.value)
-
-
-def test_what_is_no_run_or_no_row_is_named(make, tmp_path):
-    with pytest.raises(UserError, match="nowhere"):
-        load([tmp_path / "nowhere"])
-    (folder,) = make.folders(make.run())
-    (folder / FILE).write_text("{}\n[1]\n")
-    with pytest.raises(UserError, match="line 1 is not a measurement"):
+    with pytest.raises(UserError, match=f"{FILE}: {rule}.* run bipe evaluate again"):
         load([folder])
 
 
 @pytest.mark.parametrize(
     ("key", "value", "rule"),
     [
-        ("segment_edges", [], "at least one whole number"),
-        ("sources.code", 3, "a mapping"),
-        ("sources.code.sample.cuts", [0, 18, 34, 42], "offsets from 0 to 41"),
-        ("sources.code.sample.cuts", [0, 34, 18, 41], "offsets from 0 to 41"),
-        ("sources.code.tokens_per_segment.mean", "long", "a number"),
-        ("sources.code.by_document_length.0.documents", -1, "a whole number of at least 0"),
-        ("sources.code.by_document_length.1.histogram", [1], "a list of 4 counts"),
-        ("sources.code.by_document_length.2.documents", 10**400, "a whole number"),
+        ("segment_edges", [], "must be a list of at least one whole number"),
+        ("sources.code", 3, "must be a mapping"),
+        ("sources.code.sample", {"text": ""}, r"\.cuts is missing; the keys here are: text"),
+        ("sources.code.sample.cuts", [0, 18, 34, 42], "must be offsets from 0 to 41"),
+        ("sources.code.sample.cuts", [0, 34, 18, 41], "must be offsets from 0 to 41"),
+        ("sources.code.tokens_per_segment.mean", "long", "must be a number"),
+        ("sources.code.by_document_length.0.documents", -1, "must be a whole number of at least 0"),
+        ("sources.code.by_document_length.1.histogram", [1], "must be a list of 4 counts"),
+        ("sources.code.by_document_length.2.documents", 10**400, "must be a whole number"),
     ],
 )
 def test_statistics_that_break_a_rule_are_named_by_file_and_key(make, key, value, rule):
@@ -100,11 +86,8 @@ def test_statistics_that_break_a_rule_are_named_by_file_and_key(make, key, value
     for name in parents:
         place = place[int(name) if name.isdigit() else name]
     place[last] = value
-    folder = make.data(content)
-    with pytest.raises(ReportError) as caught:
-        load(make.folders(make.run()), data=folder)
-    for words in (str(folder / "statistics.json"), key, rule, "prepare"):
-        assert words in str(caught.value), words
+    with pytest.raises(ReportError, match=rf"data/statistics.json: {key} ?{rule}.*prepare"):
+        load(make.folders(make.run()), data=make.data(content))
 
 
 @pytest.mark.parametrize("content", [None, b"{", b"\xff\xfe", b"[]", b"[" * 100_000])
@@ -114,13 +97,6 @@ def test_a_file_that_is_no_json_mapping_is_named_with_its_cure(tmp_path, content
         file.write_bytes(content)
     with pytest.raises(ReportError, match=r"segment_statistics\.json: .*bipe evaluate statistics"):
         load_growth(file)
-
-
-def test_a_missing_key_is_named_with_those_that_are_there(make):
-    content = make.statistics()
-    del content["statistics"]["sources"]["code"]["sample"]
-    with pytest.raises(ReportError, match=r"code\.sample is missing; .*tokens_per_segment, by_doc"):
-        load(make.folders(make.run()), data=make.data(content))
 
 
 def test_what_preparation_writes_can_be_read(make, tmp_path):

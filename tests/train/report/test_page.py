@@ -5,6 +5,7 @@ import io
 import json
 import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -105,19 +106,9 @@ def test_any_text_is_shown_as_it_is_and_can_be_encoded(text):
 
 
 def hostile(make):
-    one = make.run(sources=("prose", HOSTILE))
-    for row in list(one.rows):
-        if row.measure == "accuracy":
-            one.rows.append(
-                Row(
-                    **{
-                        name: getattr(row, name)
-                        for name in ("length", "depth", "value", "measure", "unit")
-                    },
-                    task=HOSTILE,
-                    note=HOSTILE,
-                )
-            )
+    one = make.run(name="[red]a", sources=("prose", HOSTILE))
+    one.rows += [replace(row, task=HOSTILE, note=HOSTILE, source="", depth=row.depth)
+                 for row in one.rows if row.measure == "accuracy"]  # fmt: skip
     one.rows += [Row(measure=HOSTILE, unit=HOSTILE, length=n, value=1.0) for n in (1, 2)]
     one.rows += [Row(measure="perplexity", source="prose", length=n, value=2.0, variant=HOSTILE)
                  for n in (1, 2)]  # fmt: skip
@@ -134,22 +125,16 @@ def test_hostile_text_is_shown_and_never_markup(make, tmp_path):
     stated |= {"licence": HOSTILE, "provenance": HOSTILE, "segmenter": {"segmenter": HOSTILE}}
     held["sample"] = {"document": HOSTILE, "split": "test", "text": HOSTILE,
                       "cuts": [0, 7, len(HOSTILE)]}  # fmt: skip
-    results = make.results(hostile(make), data=make.data(content))
-    files, shown = write_report(results, out=tmp_path, title=HOSTILE, command=HOSTILE)
+    results = make.results(hostile(make), make.run(name="b"), data=make.data(content))
+    files, shown = write_report(results, out=tmp_path, title=HOSTILE, command=HOSTILE,
+                                coming=["alibi", HOSTILE])  # fmt: skip
     text = files.html.read_text(encoding="utf-8")
     root = parsed(text)
     assert words(root).count("<script>alert('x')</script>") > 20 and "49" not in words(root)[:90]
     assert json.loads(files.json.read_text(encoding="utf-8"))["title"] == visible(HOSTILE)
-    assert terminal_tables(shown)
-
-
-def test_the_terminal_reads_no_markup_in_names(make):
-    one, two = make.run(name="[red]a"), make.run(name="b")
-    two.config["steps"] = 5
-    tables = terminal_tables(sections(make.results(one, two)))
-    first = [str(cell) for cell in tables[0].columns[0].cells]
-    assert first.count("[red]a") == 2 and first[0] == "prose"
-    assert [str(table.title) for table in tables] == ["Perplexity", "Found"]
+    assert f"Still to come: alibi, {visible(HOSTILE)}. Until then" in words(root)
+    names = [str(cell) for cell in terminal_tables(shown)[0].columns[0].cells]
+    assert names[0] == "prose" and "[red]a" in names
 
 
 def test_a_passage_comes_back_whole_from_its_coloured_segments(make):
@@ -165,23 +150,19 @@ def test_a_passage_comes_back_whole_from_its_coloured_segments(make):
     for mark, blank in (("\u21b5\n", "\n"), ("\u2192\t", "\t"), ("\u00b7", " ")):
         drawn = drawn.replace(mark, blank)
     assert drawn == passage["text"]
+    empty = {"sources": {}, "segment_edges": [1]}
+    assert "Not counted" in words(parsed(statistics_page(empty)))
 
 
 def bare(make):
     return [make.Made(name="bare", seed=None, notes={}, losses=(), rows=[])]
 
 
-def short_lengths(make):
-    one = make.run(bilevel=True, sources=("prose",))
-    one.rows = [row for row in one.rows if row.length in (None, 512)]
-    one.notes["row_length"] = 300
-    return [make.run(sources=("prose",)), one]
-
-
 def long_names(make):
     made = [make.run(name=f"{seed} long name " * 9, sources=("prose",)) for seed in range(5)]
     for width, one in enumerate(made):
-        one.config["width"] = width
+        one.rows = [row for row in one.rows if row.length in (None, 512)]
+        one.config["width"], one.notes["row_length"] = width, 300
     return made
 
 
@@ -192,22 +173,22 @@ def many_magnitudes(make):
     return [one.change("nll_by_position", -1e300), make.run("ALiBi").change("perplexity", 0.0)]
 
 
-@pytest.mark.parametrize("runs", [bare, short_lengths, long_names, many_magnitudes])
+@pytest.mark.parametrize("runs", [bare, long_names, many_magnitudes])
 def test_unusual_runs_are_a_page(make, runs):
     text = whole(make.results(*runs(make)))
     assert not re.search(r"\b(nan|None|inf)\b", words(parsed(text)))
+    assert "Still to come" not in text
 
 
 @pytest.mark.parametrize("value", [None, math.inf])
 def test_a_value_that_is_not_finite_is_a_dagger_that_is_explained(make, value):
-    made = [make.run(bilevel=bilevel, sources=("prose",)) for bilevel in (False, True)]
-    for one in made:
-        for measure in ("perplexity", "bits_per_byte", "nll", "nll_by_position", "accuracy"):
-            one.change(measure, value)
-    results = make.results(*made)
+    one = make.run(bilevel=True, sources=("prose",))
+    for measure in ("perplexity", "bits_per_byte", "nll", "nll_by_position", "accuracy"):
+        one.change(measure, value)
+    results = make.results(one)
     text = whole(results)
     seen = words(parsed(text))
-    assert seen.count(DAGGER) > 25 and f"{DAGGER} no finite value" in seen
+    assert seen.count(DAGGER) > 12 and f"{DAGGER} no finite value" in seen
     assert not re.search(r"\b(nan|inf)\b", text)
     told = as_json(all_rows(results), title="t")
     assert "NaN" not in told and "Infinity" not in told
@@ -241,16 +222,10 @@ def test_means_over_seeds_are_rows_of_their_own(make):
     assert set(table[table.measure == "perplexity"].label) == {"rope_0", "rope_1", "rope_2"}
 
 
-def small(make):
-    """Return the results of one run with one figure."""
+def test_the_report_is_files_of_one_name_and_the_same_bytes_each_time(make, tmp_path, monkeypatch):
     one = make.run()
     one.rows = [row for row in one.rows if row.measure == "perplexity" and row.source == "prose"]
-    return make.results(one)
-
-
-def test_the_report_is_files_of_one_name_and_the_same_bytes_each_time(make, tmp_path):
-    results = small(make)
-    made = []
+    results, made = make.results(one), []
     for formats in (["pdf", "png"], []):
         out = tmp_path / f"{len(formats)}" / "deep" / "page.html"
         written, _ = write_report(results, out=out, title="T", formats=formats)
@@ -262,32 +237,11 @@ def test_the_report_is_files_of_one_name_and_the_same_bytes_each_time(make, tmp_
     assert made[0] == made[1] and set(made[0]) == {"page.csv", "page.html", "page.json"}
     assert made[0]["page.csv"].startswith(b"run,arm,seed,variant,source,task,measure,unit")
 
-
-def test_a_failed_write_leaves_the_old_report_and_no_litter(make, tmp_path, monkeypatch):
-    results = small(make)
-    made, _ = write_report(results, out=tmp_path / "out", title="old")
-    before = made.html.read_bytes()
-
     def full(_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(files.os, "fsync", full)
     with pytest.raises((OSError, ValueError), match=r"[Ss]pace"):
-        write_report(results, out=tmp_path / "out", title="new")
-    assert made.html.read_bytes() == before
-    assert {path.name for path in made.html.parent.iterdir()} == {
-        "report.csv", "report.html", "report.json"
-    }  # fmt: skip
-
-
-def test_the_page_says_which_runs_are_still_to_come(make, tmp_path):
-    results = small(make)
-    made, _ = write_report(results, out=tmp_path, title="T", coming=["alibi", HOSTILE])
-    said = words(parsed(made.html.read_text(encoding="utf-8")))
-    assert f"Still to come: alibi, {visible(HOSTILE)}. Until then" in said
-    assert "Still to come" not in words(parsed(whole(results)))
-
-
-def test_statistics_have_a_page_without_a_model():
-    empty = {"sources": {}, "segment_edges": [1]}
-    assert "Not counted" in words(parsed(statistics_page(empty)))
+        write_report(results, out=out, title="new")
+    # A failed write leaves the old report and no litter.
+    assert {path.name: path.read_bytes() for path in out.parent.iterdir()} == made[1]

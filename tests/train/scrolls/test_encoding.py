@@ -92,14 +92,17 @@ def test_examples_that_teach_nothing_are_refused_by_name():
         list(made.examples([Example(id="x", parts=(), references=())]))
     with pytest.raises(DataError, match="example x: its prompt has no token"):
         list(made.prompts([example("")]))
-    strict = encoder(row_length=30, on_long="error")
-    with pytest.raises(DataError, match="example x: the prompt must have at most 9 tokens"):
-        list(strict.prompts([example("a" * 10)]))
-
-
-@pytest.mark.parametrize(("output", "last", "first"), [(1000, 7, 7184), (200, 0, 7991)])
-def test_the_recipe_of_the_paper_fills_a_row(output, last, first):
-    assert Truncation(row_length=8192, output=output, last=last).first == first
+    strict = encoder(row_length=30, output=4, on_long="error")  # room for 25 and 4
+    (fits,) = strict.examples([example("a" * 25, reference="abcd")])
+    assert fits.kept.prompt_cut == 0
+    with pytest.raises(DataError, match=r"x: the prompt must have at most 25 tok.*26 and 0"):
+        list(strict.prompts([example("a" * 26)]))
+    with pytest.raises(DataError, match=r"example x: .* the output 4 .*: 1 and 5"):
+        list(strict.examples([example("a", reference="abcde")]))
+    with pytest.raises(DataError, match="set row_length to more than 1008"):
+        Truncation(row_length=512, output=1000, last=7)
+    with pytest.raises(DataError, match="output_tokens must be at least 1"):
+        Truncation(row_length=512, output=0)
 
 
 @given(
@@ -122,27 +125,11 @@ def test_first_and_last_tokens_are_kept_and_the_rest_counted(room, last, output,
     assert (kept.joint is None) == (not too_long or last == 0)
     if kept.joint is not None:
         assert np.diff(kept.prompt)[kept.joint - 1] == kept.prompt_cut + 1
-
-
-def test_what_is_too_long_can_be_an_error():
-    cut = Truncation(row_length=20, output=5, on_long="error")
-    assert cut.keep(prompt=14, output=5).prompt_cut == 0
-    with pytest.raises(DataError, match=r"i7: the prompt must have at most 14 tokens.*had: 15 and"):
-        cut.keep(prompt=15, output=5, where="i7")
-    with pytest.raises(DataError, match="i8"):
-        cut.keep(prompt=3, output=6, where="i8")
-
-
-def test_a_row_without_room_for_the_document_is_refused():
-    with pytest.raises(DataError, match="set row_length to more than 1008"):
-        Truncation(row_length=512, output=1000, last=7)
-    with pytest.raises(DataError, match="output_tokens must be at least 1"):
-        Truncation(row_length=512, output=0)
-
-
-def test_counts_add_up():
-    cut = Truncation(row_length=20, output=5)
-    total = counts_of(cut.keep(prompt=n, output=n) for n in (3, 14, 20))
+    total = counts_of([kept, cut.keep(prompt=prompt + 300, output=written + 9)])
     assert total == Counts(
-        examples=3, prompts_cut=1, prompt_tokens_cut=6, outputs_cut=2, output_tokens_cut=24
+        examples=2,
+        prompts_cut=too_long + 1,
+        prompt_tokens_cut=2 * prompt + 300 - len(kept.prompt) - room - last,
+        outputs_cut=(written > output) + 1,
+        output_tokens_cut=max(0, written - output) + written + 9 - output,
     )

@@ -19,18 +19,7 @@ from train.tasks.scrolls.submission import (
 )
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
-TRAPS = [
-    "NA",
-    "None",
-    'a "quote"',
-    "a, b",
-    "one\ntwo",
-    "cr\rlf\r\n",
-    "",
-    " ",
-    "caf\u00e9",
-    "\u2028",
-]
+TRAPS = ["NA", "None", 'a "quote"', "a, b", "one\ntwo", "cr\rlf\r\n", "", "caf\u00e9", "\u2028"]
 
 
 def submission(**changed):
@@ -49,6 +38,8 @@ def test_what_is_written_is_read_as_it_was(tmp_path_factory, predictions):
         checked = check_submission(folder / path, ids=ids)
         assert checked.faults == ()
         assert checked.predictions == {task: len(found) for task, found in ids.items()}
+        blank = tuple(id for id, text in predictions.items() if not text.strip())
+        assert [*checked.empty.values()] == ([blank] if blank else [])
 
 
 def test_a_submission_reads_in_pandas_as_the_official_scorer_reads_it(tmp_path):
@@ -61,13 +52,6 @@ def test_a_submission_reads_in_pandas_as_the_official_scorer_reads_it(tmp_path):
     assert read == texts
 
 
-def test_blank_predictions_are_told_and_accepted(tmp_path):
-    write_predictions(tmp_path / "qmsum.json", {"a": "", "b": "x", "c": " \n"})
-    checked = check_submission(tmp_path / "qmsum.json", ids={"qmsum": "abc"})
-    assert checked.faults == ()
-    assert checked.empty == {"qmsum": ("a", "c")}
-
-
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -77,17 +61,20 @@ def test_blank_predictions_are_told_and_accepted(tmp_path):
         ('{"a": "x", "b": "y", "c": "z"}', "task qmsum: 'c' has a prediction but no example"),
         ('{"a": "x", "a": "y", "b": "z"}', "task qmsum: 'a' has more than once"),
         ('{"a": "\\ud800", "b": "x"}', "task qmsum: 'a' has characters that cannot be written"),
+        ('{"a": "\udcff"}', "byte 7 is not UTF-8 (invalid start byte)"),
         ('{"a": ', "must be JSON"),
         ("{}", "task qmsum: 'a', 'b' have no prediction"),
     ],
 )
 def test_a_fault_of_a_file_of_predictions_is_found(tmp_path, text, told):
     path = tmp_path / "x.json"
-    path.write_text(text)
+    path.write_text(text, errors="surrogateescape")
     checked = check_submission(path, ids={"qmsum": ["a", "b"]}, task="qmsum")
     assert told in "\n".join(checked.faults)
     with pytest.raises(DataError, match=r"x\.json"):
         refuse_faults(path, checked.faults)
+    with pytest.raises(DataError, match="cannot be read"):
+        check_submission(tmp_path / "none.json")
 
 
 @pytest.mark.parametrize(
@@ -110,14 +97,6 @@ def test_a_fault_of_a_submission_is_found(tmp_path, change, told):
     write_submission(path, submission())
     path.write_text(change(path.read_text()))
     assert told in "\n".join(check_submission(path).faults)
-
-
-def test_bytes_that_are_no_text_are_found(tmp_path):
-    path = tmp_path / "qmsum.json"
-    path.write_bytes(b'{"a": "\xff"}')
-    assert check_submission(path).faults == ("byte 7 is not UTF-8 (invalid start byte)",)
-    with pytest.raises(DataError, match="cannot be read"):
-        check_submission(tmp_path / "none.json")
 
 
 @pytest.mark.parametrize("predictions", [{}, {"a": None}, {"a": "\ud800"}, {1: "x"}])

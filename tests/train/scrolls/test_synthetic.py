@@ -39,45 +39,35 @@ def part(example, kind):
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_examples_are_functions_of_the_seed(name):
-    one, same, other = made(name), made(name), made(name, seed=1)
+def test_examples_are_functions_of_the_seed_and_no_document_is_in_two_splits(name):
+    one, same, other = made(name), made(name), made(name, seed=7, train=24)
+    assert list(one.examples("train")) == list(same.examples("train"))
+    assert list(one.examples("train")) != list(other.examples("train")[:12])
+    seen = set()
     for split in SPLITS:
-        assert list(one.examples(split)) == list(same.examples(split))
-        assert len(one.examples(split)) == COUNTS[split]
-    assert list(one.examples("train")) != list(other.examples("train"))
-
-
-@pytest.mark.parametrize("seed", [0, 7])
-@pytest.mark.parametrize("name", SMALL)
-def test_no_two_examples_are_alike_and_no_document_is_in_two_splits(name, seed):
-    task = made(name, seed=seed)
-    documents = {}
-    for split in SPLITS:
-        examples = task.examples(split)
+        examples = other.examples(split)
+        assert len(examples) == (24 if split == "train" else COUNTS[split])
         assert len({example.prompt for example in examples}) == len(examples)
         assert len({example.id for example in examples}) == len(examples)
-        documents[split] = {part(example, "document") for example in examples}
-    assert not documents["train"] & (documents["validation"] | documents["test"])
-    assert not documents["validation"] & documents["test"]
+        documents = {part(example, "document") for example in examples}
+        if name == "verse_retrieval":
+            documents |= {example.id.rpartition(" ")[0] for example in examples}  # books
+        assert not documents & seen
+        seen |= documents
 
 
-def test_more_examples_are_the_same_ones_and_more():
-    few, many = made("fact_lookup").examples("train"), made("fact_lookup", train=50)
-    assert list(many.examples("train")[:12]) == list(few)
-
-
-@pytest.mark.parametrize("facts", [1, 5])
+@pytest.mark.parametrize("facts", [1, 4])
 def test_a_fact_is_the_one_that_was_told(facts):
-    for example in made("fact_lookup", facts=facts).examples("train"):
+    examples = made("fact_lookup", facts=facts, train=50).examples("train")
+    assert list(made("fact_lookup", facts=facts).examples("train")) == list(examples[:12])
+    for example in examples:
         told = dict(re.findall(r"(\w+) is (\d+)\.", part(example, "document")))
         assert len(told) == facts
         (key,) = re.findall(r"What is (\w+)\?", part(example, "question"))
         assert example.references == (told[key],)
-
-
-def test_facts_are_drawn_alike_on_every_machine():
-    first = made("fact_lookup").examples("test")[0]
-    assert first.prompt == "la is 5. po is 4. li is 9. bu is 4.\nWhat is bu?\n"
+    if facts == 4:  # drawn alike on every machine
+        first = made("fact_lookup").examples("test")[0]
+        assert first.prompt == "la is 5. po is 4. li is 9. bu is 4.\nWhat is bu?\n"
 
 
 def test_a_verse_is_the_one_of_its_citation():
@@ -88,27 +78,12 @@ def test_a_verse_is_the_one_of_its_citation():
         assert len(part(example, "document")) <= 3000
 
 
-def test_the_books_of_splits_are_apart():
-    task = made("verse_retrieval", train=300, validation=50, test=50)
-    books = {split: {one.id.rpartition(" ")[0] for one in task.examples(split)} for split in SPLITS}
-    assert len(books["train"] | books["validation"] | books["test"]) == sum(
-        map(len, books.values())
-    )
-
-
 def test_one_of_four_options_is_in_the_text():
     for example in made("multiple_choice").examples("train"):
         question, text = part(example, "question"), part(example, "document")
         options = re.findall(r"^ \([A-D]\) (.*)$", question, flags=re.MULTILINE)
         assert len({*options}) == 4
         assert [option for option in options if option in text] == [*example.references]
-
-
-def test_a_module_without_its_docstring_is_python_and_does_not_tell_it():
-    for example in made("docstring_summary").examples("train"):
-        text, (summary,) = part(example, "document"), example.references
-        ast.parse(text)
-        assert summary not in " ".join(text.split())
 
 
 def test_a_docstring_is_cut_out_of_its_lines():
@@ -118,6 +93,10 @@ def test_a_docstring_is_cut_out_of_its_lines():
     (found,) = docstrings_of(text)
     assert (found.name, found.summary) == ("A", "The letter A, which is the first.")
     assert found.cut_out_of(text) == "class A:\n    pass\n\nx = 1\n"
+    for example in made("docstring_summary").examples("train"):
+        module, (summary,) = part(example, "document"), example.references
+        ast.parse(module)
+        assert summary not in " ".join(module.split())
     told_twice = text + "# The letter A, which is the first.\n"
     one_line = 'def f(): "A docstring that does not fill its line at all."\n'
     for refused in (told_twice, one_line, "def f(:\n", "x = 1\r\n", "\0"):
@@ -131,13 +110,6 @@ def test_identities_are_true(seed, values):
     names = dict(zip("abcd", values, strict=True))
     assert sides[0] != sides[1]
     assert eval(sides[0], names) == eval(sides[1], dict(names))
-
-
-def test_a_statement_is_the_one_of_its_lemma():
-    for example in made("lemma_statement").examples("train"):
-        (name,) = re.findall(r"What does (\w+) state\?", part(example, "question"))
-        told = f"Lemma {name} : {example.references[0]}.\n"
-        assert part(example, "document").count(told) == 1
 
 
 def test_lemmas_of_files_are_read_where_they_stand(tmp_path):
@@ -154,17 +126,23 @@ def test_lemmas_of_files_are_read_where_they_stand(tmp_path):
     for example in task.examples("train"):
         number = example.id[-1]
         assert example.references == (f"n: n + {number} = {number} + n",)
-    with pytest.raises(DataError, match=r"test must be at most 3 with these settings.*was: 4"):
-        made("lemma_statement", documents=reader, test=4).examples("test")
+    for example in made("lemma_statement").examples("train"):  # of lemmas that are made up
+        (name,) = re.findall(r"What does (\w+) state\?", part(example, "question"))
+        told = f"Lemma {name} : {example.references[0]}.\n"
+        assert part(example, "document").count(told) == 1
 
 
-def test_settings_that_allow_too_few_examples_are_an_error():
-    with pytest.raises(DataError, match="task fact_lookup: train must be at most"):
-        made("fact_lookup", facts=1, keys=3, values=2).examples("train")
-    with pytest.raises(DataError, match="facts must be from 1 to keys"):
-        made("fact_lookup", facts=9, keys=3)
-    with pytest.raises(DataError, match="train must be at least 1 example"):
-        made("fact_lookup", train=0)
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"facts": 1, "keys": 3, "values": 2}, "train must be at most [1-6] with these .*was: 12"),
+        ({"facts": 9, "keys": 3}, "facts must be from 1 to keys"),
+        ({"train": 0}, "train must be at least 1 example"),
+    ],
+)
+def test_settings_that_allow_too_few_examples_are_an_error(settings, told):
+    with pytest.raises(DataError, match=f"task fact_lookup: {told}"):
+        made("fact_lookup", **settings).examples("train")
     with pytest.raises(DataError, match="split must be one of"):
         made("fact_lookup").examples("dev")
 
@@ -178,7 +156,4 @@ def test_a_window_holds_its_piece_and_cannot_grow(sizes, room):
     assert held <= max(room, sizes[at])
     assert first == 0 or held + sizes[first - 1] > room
     assert last == len(sizes) or held + sizes[last] > room
-
-
-def test_words_are_different():
-    assert len({word(number) for number in range(10_000)}) == 10_000
+    assert len({word(number) for number in range(6000)}) == 6000

@@ -4,9 +4,3 @@ protocols.py  which windows are read and which tokens scored
 measure.py    the model over them, in memory linear in length, and rows of its losses
 key_tokens.py the tokens that a long context helps, and their perplexity
 """
-
-from train.evals.perplexity.key_tokens import Evaluator, LongPPL
-from train.evals.perplexity.measure import Perplexity
-from train.evals.perplexity.protocols import PROTOCOLS, Choice
-
-__all__ = ["PROTOCOLS", "Choice", "Evaluator", "LongPPL", "Perplexity"]

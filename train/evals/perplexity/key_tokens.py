@@ -10,7 +10,7 @@ it or up to a quarter more, since one pass scores that many.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,7 @@ from train.evals.loop import Cell, Measurement, Subject
 from train.evals.perplexity.measure import perplexity, score
 from train.evals.perplexity.protocols import Losses, Sliding, Windows
 from train.evals.rows import Row, left_out
-from train.evals.texts import Excerpts, Stream
+from train.evals.texts import Excerpts
 
 CONTEXT = 4096  # tokens of the paper's short context; half a training row if that is less
 
@@ -57,22 +57,20 @@ class LongPPL(Measurement):
                 source, lengths=subject.lengths, limit=self.documents
             )
             for length in subject.lengths:
-                of: dict[str, Any] = {"source": source, "length": length}
-                name = f"of {source} at {length} tokens"
+                of = partial(Row, source=source, length=length)
                 on = [excerpts.fingerprint, context, self.alpha, self.beta, other]
                 reason = ""
                 if length > excerpts.tokens.shape[1]:
                     reason = f"no document has {length} tokens"
                 elif length <= context:
                     reason = f"{length} tokens are no longer than the short context of {context}"
+                rows = partial(self.rows, excerpts, context, of)
                 yield Cell(
-                    name=name,
+                    name=f"of {source} at {length} tokens",
                     length=length,
                     depends_on=[*on, reason],
                     cost=0 if reason else 6 * excerpts.tokens.size,
-                    measure=left_out(reason, **of)
-                    if reason
-                    else partial(self.rows, excerpts, context, partial(Row, **of)),
+                    measure=left_out(reason, **of.keywords) if reason else rows,
                 )
 
     def rows(self, excerpts: Excerpts, context: int, of: partial[Row], model: Decoder) -> list[Row]:
@@ -115,16 +113,11 @@ class LongPPL(Measurement):
         self, judge: Decoder, excerpts: Excerpts, context: int, length: int, long: Losses
     ) -> np.ndarray:
         stride = max(1, context // 4)
-        whole = excerpts.stream
+        whole, sliding = excerpts.stream, Sliding(length=context + stride, stride=stride)
         # The short windows lie within the long ones, as if each of those were a document.
         ends = [each.stop for each in _long(length).windows(whole.ends.tolist())]
-        inner = Stream(tokens=whole.tokens, marks=whole.marks, ends=np.array(ends))
-        short = score(
-            judge,
-            inner,
-            Sliding(length=context + stride, stride=stride),
-            tokens_per_batch=self.tokens_per_batch,
-        )
+        inner = replace(whole, ends=np.array(ends))
+        short = score(judge, inner, sliding, tokens_per_batch=self.tokens_per_batch)
         gains = short.nll - long.nll > self.alpha
         return np.asarray(gains & (-long.nll > self.beta) & long.scored & short.scored)
 

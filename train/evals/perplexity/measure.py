@@ -1,12 +1,8 @@
 """Perplexity by the length of the context, under one protocol, on texts of any length.
 
-Rows are read in one pass, or chunk by chunk through a cache. Both give the same; chunks need memory
-for the keys and values of a row, and for one chunk of everything else. Logits are never held whole.
-A dynamic stretch gets the lengths of the whole row beforehand, so its chunks are rotated as in one
-pass.
-
-A window is the beginning of every longer one that starts with it, so the longest length is read
-first and only half of each shorter one is read at all.
+Rows are read in one pass, or chunk by chunk through a cache: memory is that of the keys and values
+of a row, and of one chunk of everything else. A window is the beginning of every longer one that
+starts with it, so the longest length is read first, and of each shorter one only half is read.
 """
 
 import itertools
@@ -15,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -64,25 +59,25 @@ class Perplexity(Measurement):
             seen: Seen = WeakKeyDictionary()
             asked = {longest} if whole else {*subject.lengths, min(longest, *subject.lengths)}
             for length in sorted(asked, reverse=True):
-                yield self._cell(subject, source, length, excerpts, seen)
+                protocol = self.choice.at(length, row_length=subject.row_length)
+                yield self._cell(
+                    protocol, partial(Row, source=source, length=length), excerpts, seen
+                )
 
-    def _cell(
-        self, subject: Subject, source: str, length: int, excerpts: Excerpts, seen: Seen
-    ) -> Cell:
+    def _cell(self, protocol: Protocol, of: partial[Row], excerpts: Excerpts, seen: Seen) -> Cell:
+        source, length = of.keywords.values()
         name = f"of {source} at {length} tokens"
-        of: dict[str, Any] = {"source": source, "length": length}
         if length > excerpts.tokens.shape[1]:
             reason = f"no document has {length} tokens"
             on = [excerpts.fingerprint, reason]
-            return Cell(name=name, depends_on=on, measure=left_out(reason, **of))
-        protocol = self.choice.at(length, row_length=subject.row_length)
+            return Cell(name=name, depends_on=on, measure=left_out(reason, **of.keywords))
         windows = protocol.windows(excerpts.stream.ends.tolist())
         return Cell(
             name=name,
             length=length,
             depends_on=[excerpts.fingerprint, repr(protocol)],
             cost=sum(window.stop - window.start for window in windows),
-            measure=partial(self.rows, excerpts, protocol, partial(Row, **of), seen=seen),
+            measure=partial(self.rows, excerpts, protocol, of, seen=seen),
         )
 
     def rows(
@@ -154,7 +149,7 @@ def score(
 ) -> Losses:
     """Read the windows of a protocol, those of one shape in batches, and score their tokens.
 
-    known: losses of this model on this stream, which are not read again; new ones are added.
+    known: losses of this model on this stream, not read again; new ones are added.
     """
     if known is None or counts_length(model.scheme):  # the end of a window then changes its start
         known = {}
@@ -253,7 +248,8 @@ def hidden_states(
 ) -> Iterator[tuple[int, Float[Tensor, "batch part width"]]]:
     """Yield where each part of the rows starts, and the hidden states of its tokens, in order.
 
-    A row is read as one document, whatever its marks say. chunk: tokens per part of long rows.
+    A row is read as one document, whatever its marks say. A dynamic stretch gets the lengths of the
+    whole row beforehand, so its chunks are rotated as in one pass.
     """
     marks = marks & ~(1 << DOCUMENT_BIT) & 0xFF
     at = Positions.from_marks(marks, packed=False, levels=model.levels)

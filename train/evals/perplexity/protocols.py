@@ -1,11 +1,8 @@
 """Protocols of perplexity: which windows are read, and which of their tokens are scored.
 
-    tokens    0 1 2 3 4 5 6 7 8 9
-    windows   [       ]                read 0-4, scored from 1 on
-                    [       ]          read 3-7, scored from 5 on: what was not scored yet
-
-No token is scored twice. The mean over all scored tokens and the averages of the source are
-reported.
+tokens    0 1 2 3 4 5 6 7 8 9
+windows   [       ]                read 0-4, scored from 1 on
+                [       ]          read 3-7, scored from 5 on: no token is scored twice
 """
 
 import itertools
@@ -80,7 +77,7 @@ class Protocol(ABC):
         """Return the windows over documents that end at `ends` (tokens of the stream)."""
 
     def spares(self, place: np.ndarray) -> np.ndarray:
-        """Return which tokens, by position in their document, are never scored; default: none."""
+        """Return which tokens, by position in their document, are never scored."""
         return np.zeros(len(place), bool)
 
     def averages(self, losses: Losses) -> Mapping[str, float]:
@@ -92,12 +89,9 @@ class Protocol(ABC):
 class Windows(Protocol):
     """Windows that do not overlap; the same tokens are scored at every length.
 
-        training row 4       . x x x . x x x      x is scored, . is not
-        length 4             [     ] [     ]
-        length 8             [             ]
-
-    Tokens at multiples of the training row have no context at the shortest length, so they are
-    never scored: lengths differ only in how far the model may look back.
+    training row 4       . x x x . x x x      x is scored, . is not: it has no context at the
+    length 4             [     ] [     ]      shortest length, so lengths differ only in how far
+    length 8             [             ]      the model may look back
     """
 
     name: ClassVar[str] = "windows"
@@ -128,10 +122,9 @@ class Windows(Protocol):
 class Sliding(Protocol):
     """Sliding windows with a stride: each scores only the tokens that no window before it scored.
 
-    The common recipe of Hugging Face ("Perplexity of fixed-length models") has had two averages,
-    both reported: the mean over windows, which overweights a short last one, and a weighted sum, in
-    which all windows but the first weigh one token too few, because a shift of labels is
-    subtracted.
+    The recipe of Hugging Face ("Perplexity of fixed-length models") has had two averages: one over
+    windows, which overweights a short last one, and one in which all windows but the first weigh
+    one token too few, because a shift of labels is subtracted.
     """
 
     name: ClassVar[str] = "sliding"
@@ -175,9 +168,7 @@ class Sliding(Protocol):
 class LastK(Protocol):
     """The last tokens of each document after a context of growing length (ReRoPE's eval_loss.py).
 
-        last 3, length 5     . . . [ . . x x x ]      the same tokens are scored at every length
-
-    The window has length + 1 tokens, so that `length` are read before the last one.
+    last 3, length 5     . . . [ . . x x x ]     length + 1 tokens: `length` before the last one
     """
 
     name: ClassVar[str] = "last_k"
@@ -225,11 +216,8 @@ class FullContext(Protocol):
 class BipeBlocks(Protocol):
     """The protocol of the released BiPE (eval.py): documents joined, then cut to blocks.
 
-        blocks of b tokens over the joined text, b - 1 of each scored; the rest at the end, and the
-        last full block too, are dropped
-        perplexity = exp(mean over batches of the mean loss of a batch)
-
-    So the blocks of a short last batch weigh more. BiPE's training code keeps the last full block.
+    The rest at the end is dropped, and the last full block too (not by BiPE's training code).
+    Perplexity is exp of the mean over batches of their mean losses: a short last batch weighs more.
     """
 
     name: ClassVar[str] = "bipe_blocks"
@@ -263,10 +251,8 @@ class BipeBlocks(Protocol):
 class Yarn(Protocol):
     """The protocol of the YaRN release (eval/perplexity.py): sliding windows after a start token.
 
-        perplexity = exp(mean over all windows of all documents of the mean loss of a window)
-
-    So a short last window weighs as much as a full one. length: tokens read at once, including the
-    start token, if there is one. truncate: only the first window of each document.
+    Perplexity is exp of the mean over windows: a short last one weighs as much as a full one.
+    length: tokens read at once, with the start token. truncate: only the first of a document.
     """
 
     name: ClassVar[str] = "yarn"
@@ -338,7 +324,6 @@ PROTOCOLS = tuple(kind.name for kind in (Windows, Sliding, LastK, FullContext, B
 
 
 def _documents(ends: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Return (start, end) of each document that has tokens, in tokens of the stream."""
     return ((begin, end) for begin, end in itertools.pairwise([0, *ends]) if end > begin)
 
 

@@ -5,8 +5,3 @@ trials.py      a draft as tokens and marks; haystack.py random draws, and held-o
 answers.py     the most likely candidate, written text, repeated tokens, loss by position
 measure.py     the measurement of a probe
 """
-
-from train.evals.probes.haystack import Haystack, Texts
-from train.evals.probes.measure import NAMES, Plan, Probe
-
-__all__ = ["NAMES", "Haystack", "Plan", "Probe", "Texts"]

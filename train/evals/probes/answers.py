@@ -1,14 +1,13 @@
 """What a model finds: the most likely of several candidates, greedy decoding, repeated tokens.
 
-Candidates suit models too small to write answers. The context is read once, in chunks through a
-cache: memory is linear in its length. Written answers are scored by RULER's rules (2404.06654):
-each reference is looked for inside the prediction, in any case: 1234567 is found inside 12345678.
+The context is read once, in chunks through a cache: memory is linear in its length. Written answers
+are scored by RULER's rules (2404.06654): a reference is looked for inside the prediction.
 
     induction   A B C ... A B C ...    random tokens twice: the second time, each can be known
     copy        hay  A B C  hay  A B C   a few random tokens at a depth, and at the end again
 
 Copied tokens are drawn from the vocabulary, so that only the context predicts them (Olsson et al.,
-2209.11895). The first tokens of the second copy show what is repeated, and are not scored.
+2209.11895).
 """
 
 import re
@@ -155,7 +154,7 @@ _PLACES = 2
 
 
 def postprocessed(prediction: str) -> str:
-    """Return the prediction as RULER scores it: stripped, with control characters as line ends."""
+    """Return the prediction as RULER scores it: stripped, control characters as line ends."""
     return _CONTROL.sub("\n", prediction.strip()).strip()
 
 
@@ -287,11 +286,7 @@ def by_position(
     rows: int,
     chunk: int = CHUNK,
 ) -> Iterator[Octave]:
-    """Yield the loss in octaves of the token's ids at each level.
-
-    A model that uses distant context keeps improving along the first two levels; the third shows
-    what the start of a segment costs, where only the inter level distinguishes tokens.
-    """
+    """Yield the loss in octaves of the token's ids at each level."""
     sums = {level: np.zeros(64) for level in LEVELS}
     counts = {level: np.zeros(64, np.int64) for level in LEVELS}
     for first in range(0, len(texts), rows):

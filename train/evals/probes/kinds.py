@@ -6,8 +6,7 @@
     ..._words      words that are counted: the context is only words
     qa             questions about passages that state the same facts of other towns
 
-The tasks are RULER's (Hsieh et al., 2404.06654). The wording is ours, and shorter, so that contexts
-of a few hundred tokens have room for it. Words are made of syllables: no model knows them.
+The tasks are RULER's (2404.06654). The wording is ours, and shorter, to fit a few hundred tokens.
 """
 
 import itertools
@@ -255,56 +254,43 @@ def _passages(draw: Draw, room: Room) -> Draft | None:
 
 KINDS: dict[str, Kind] = {
     "passkey": Kind(
-        task="A number is hidden in held-out text and asked for at the end.",
-        draft=_passkey,
-        max_new=20,
-        deep=True,
+        "A number is hidden in held-out text and asked for at the end.",
+        _passkey, max_new=20, deep=True,
     ),
     "niah_single": Kind(
-        task="The number of a name is hidden in held-out text and asked for at the end.",
-        draft=partial(_one_of, stated=1),
-        deep=True,
+        "The number of a name is hidden in held-out text and asked for at the end.",
+        partial(_one_of, stated=1), deep=True,
     ),
     "niah_multikey": Kind(
-        task=f"The numbers of {SEVERAL} names are hidden in held-out text; one is asked for.",
-        draft=partial(_one_of, stated=SEVERAL),
-        deep=True,
+        f"The numbers of {SEVERAL} names are hidden in held-out text; one is asked for.",
+        partial(_one_of, stated=SEVERAL), deep=True,
     ),
     "niah_needles": Kind(
-        task="The context consists of names with their numbers; one is asked for.",
-        draft=_needles,
-        deep=True,
+        "The context consists of names with their numbers; one is asked for.", _needles, deep=True
     ),
     "niah_multivalue": Kind(
-        task=f"{SEVERAL} numbers of one name are hidden in held-out text; all are asked for.",
-        draft=_multivalue,
+        f"{SEVERAL} numbers of one name are hidden in held-out text; all are asked for.",
+        _multivalue,
     ),
     "niah_multiquery": Kind(
-        task=f"The numbers of {SEVERAL} names are hidden in held-out text; all are asked for.",
-        draft=_multiquery,
+        f"The numbers of {SEVERAL} names are hidden in held-out text; all are asked for.",
+        _multiquery,
     ),
     "variables": Kind(
-        task=f"A value is passed on by {HOPS} variables in held-out text; all with this value are "
+        f"A value is passed on by {HOPS} variables in held-out text; all with this value are "
         "asked for.",
-        draft=_variables,
-        max_new=30,
+        _variables, max_new=30,
     ),
     "common_words": Kind(
-        task=f"The {COMMON} most frequent words in a list are asked for.",
-        draft=_common,
-        max_new=120,
+        f"The {COMMON} most frequent words in a list are asked for.", _common, max_new=120
     ),
     "frequent_words": Kind(
-        task=f"The {FREQUENT} most frequent words of a list, whose counts follow a power law, are "
+        f"The {FREQUENT} most frequent words of a list, whose counts follow a power law, are "
         "asked for.",
-        draft=_frequent,
-        max_new=50,
+        _frequent, max_new=50,
     ),
     "qa": Kind(
-        task="The context consists of similar passages on one town each; one is asked about.",
-        draft=_passages,
-        max_new=32,
-        deep=True,
-        any_of=True,
+        "The context consists of similar passages on one town each; one is asked about.",
+        _passages, max_new=32, deep=True, any_of=True,
     ),
-}
+}  # fmt: skip

@@ -1,7 +1,6 @@
 """Probes as a measurement: accuracy by length and depth, and each trial with its distances.
 
-Trials are functions of (seed, probe, length, depth, number) and held-out text, equal for all
-models.
+Trials are functions of (seed, probe, length, depth, number) and held-out text, for all models.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,23 +15,14 @@ from bipe import Decoder
 from segmenters.wording import counted
 from train.errors import DataError
 from train.evals.loop import Cell, Measurement, Subject
-from train.evals.probes.answers import (
-    CUE,
-    Repeat,
-    by_position,
-    copied,
-    copy,
-    followed,
-    induction,
-    matches,
-    shares_found,
-)
+from train.evals.probes import answers
+from train.evals.probes.answers import CUE, Repeat
 from train.evals.probes.haystack import Draw, Haystack
 from train.evals.probes.kinds import KINDS
 from train.evals.probes.trials import Kind, Room, Trial, trial
 from train.evals.rows import Row, left_out
 
-COPIES = {"copy": copy, "induction": induction}
+COPIES = {"copy": answers.copy, "induction": answers.induction}
 POSITIONS = "positions"
 NAMES = (*KINDS, *COPIES, POSITIONS)
 _RANKED = (
@@ -118,7 +108,9 @@ class Probe(Measurement):
         made = [each for each in trials if each is not None]
         if len(made) < len(trials):
             return left_out(f"{length} tokens have no room for it", **of.keywords)
-        scores = [score for batch in self._batches(made) for score in self._scores(model, batch)]
+        size = max(1, self.plan.tokens_per_batch // length)
+        batches = [made[start : start + size] for start in range(0, len(made), size)]
+        scores = [score for batch in batches for score in self._scores(model, batch)]
         one = made[0]
         chance = float(one.right.sum() / len(one.right)) if isinstance(one, Trial) else None
         return list(self._rows(made, scores, chance, of))
@@ -129,20 +121,16 @@ class Probe(Measurement):
             key.append(-1 if depth is None else round(1000 * depth))
         return [Draw(*key, number) for number in range(self.plan.trials)]
 
-    def _batches(self, items: list[Any]) -> Iterator[list[Any]]:
-        size = max(1, self.plan.tokens_per_batch // len(items[0].tokens))
-        return (items[start : start + size] for start in range(0, len(items), size))
-
     def _scores(self, model: Decoder, batch: list[Any]) -> list[dict[str, float | str]]:
         if self.name in COPIES:
-            return [dict(score) for score in copied(model, batch)]
+            return [dict(score) for score in answers.copied(model, batch)]
         scores: list[dict[str, float | str]] = [{} for _ in batch]
         if "rank" in self.plan.scoring:
-            for score, share in zip(scores, shares_found(model, batch), strict=True):
+            for score, share in zip(scores, answers.shares_found(model, batch), strict=True):
                 score["accuracy"] = share
         if "write" in self.plan.scoring:
             kind, texts = KINDS[self.name], self.hay.texts
-            wrote = matches(model, batch, kind=kind, texts=texts)
+            wrote = answers.matches(model, batch, kind=kind, texts=texts)
             for score, (share, text) in zip(scores, wrote, strict=True):
                 score |= {"written": share, "text": text}
         return scores
@@ -180,12 +168,11 @@ class Probe(Measurement):
         rows = max(1, self.plan.tokens_per_batch // length)
         over = f"{counted(len(draws), 'text')} of {self.hay.name}"
         note = f"{_TASKS[POSITIONS]} Means in octaves over {over}."
-        for octave in by_position(model, texts, marks, rows=rows):
+        for octave in answers.by_position(model, texts, marks, rows=rows):
             bin_ = partial(of, start=octave.start, stop=octave.stop)
-            measure = f"nll_by_{octave.level}"
-            yield bin_(measure=measure, unit="nats/token", value=octave.nll, note=note)
-            measure = f"tokens_by_{octave.level}"
-            yield bin_(measure=measure, unit="tokens", value=octave.tokens)
+            nll, tokens = (f"{kind}_by_{octave.level}" for kind in ("nll", "tokens"))
+            yield bin_(measure=nll, unit="nats/token", value=octave.nll, note=note)
+            yield bin_(measure=tokens, unit="tokens", value=octave.tokens)
 
     def _protocol(self, one: Trial | Repeat, chance: float | None) -> str:
         if isinstance(one, Repeat):
@@ -214,7 +201,7 @@ class Probe(Measurement):
         if kind is None:
             return
         if "write" in self.plan.scoring and subject.run.bilevel:
-            followed(self.hay.texts)
+            answers.followed(self.hay.texts)
         texts = self.hay.texts
         room = Room(tokens=4096, count=texts.count, candidates=self.plan.candidates)
         draft = kind.draft(Draw("answerable"), room)

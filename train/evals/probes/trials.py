@@ -52,7 +52,7 @@ class Room:
     candidates: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of probe.
 
@@ -76,8 +76,8 @@ def choices(draw: Draw, answers: Sequence[str], others: Sequence[str]) -> tuple[
 class Trial:
     """A context up to where the answer begins.
 
-    tokens: int64, marks: uint8 [length]. candidates, candidate_marks: ids, and marks after the
-    context. right: bool, which of them are answers. distance_...: to the farthest sought needle.
+    tokens: int64, marks: uint8 [length]. candidates, candidate_marks: of each, after the context.
+    right: bool, which of them are answers. distance_...: to the farthest sought needle.
     """
 
     tokens: np.ndarray

@@ -1,8 +1,7 @@
 """Heat maps with the number in each cell, and histograms above each other on one axis.
 
-In a heat map columns are lengths and rows are depths, with the start of the document on top. In
-histograms all bins are equally wide, whatever their edges; heights are shares of a row's own total,
-on one scale for all rows, so that shapes can be compared.
+In histograms all bins are equally wide, whatever their edges; heights are shares of a row's own
+total, on one scale for all rows, so that shapes can be compared.
 """
 
 import math

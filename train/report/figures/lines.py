@@ -1,8 +1,7 @@
 """A line chart with labels at the ends of the lines instead of a legend.
 
 A value that is not finite breaks its line and leaves a dagger at the top. Lengths are on a log2
-axis; values on a linear axis, or on a log10 axis if the largest is `LOG_RATIO` times the smallest,
-since a linear axis would press every good model onto the bottom.
+axis; values too are on a logarithmic one if the largest is `LOG_RATIO` times the smallest.
 """
 
 import math

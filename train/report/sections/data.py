@@ -1,8 +1,4 @@
-"""The data: tokens per segment by document length, a cut passage, and growth.
-
-The histograms repeat figure 1 of He et al. (2024, arXiv 2401.16421) on other data: bilevel
-encodings rely on longer documents having more segments, not longer ones.
-"""
+"""The data: tokens per segment by document length, a cut passage, and growth (arXiv 2401.16421)."""
 
 import itertools
 import math

@@ -3,9 +3,8 @@
     ArithmeticChains      (7+5)*3 = 1*3 = 3      one per line: a training row holds many steps
     ArithmeticProblems    (7+5)*3=1*3=3          one per document, identified by its expression
 
-The task of Feng et al. (arXiv 2305.15408), with which BiPE (arXiv 2401.16421) tests length
-extrapolation. A document is a function of the seed and its number. A keyed hash of the expression
-decides the split of a problem, whatever the seed and the mix, so training and test never overlap.
+The task of Feng et al. (arXiv 2305.15408). A keyed hash of the expression decides the split of a
+problem, whatever the seed and the mix, so training and test never overlap.
 """
 
 import json
@@ -45,9 +44,9 @@ class _Numbered(Reader):
     def numbered(self, first: int, last: int) -> Iterator[Document]:
         """Yield the documents with numbers from `first` to `last` - 1."""
 
-    @abstractmethod
     def bytes_each(self) -> int:
         """Return the approximate size of one document."""
+        return _PROBLEM_BYTES
 
     def read(self) -> Iterator[Document]:
         return self.numbered(0, self.documents)
@@ -113,13 +112,9 @@ class ArithmeticProblems(_Numbered):
         self.problems()
 
     def problems(self) -> Problems:
-        """Return the endless list that the documents are taken from."""
         return Problems(
             operators=self.operators, modulus=self.modulus, order=self.order, seed=self.seed
         )
-
-    def bytes_each(self) -> int:
-        return _PROBLEM_BYTES
 
     def numbered(self, first: int, last: int) -> Iterator[Document]:
         problems = self.problems()

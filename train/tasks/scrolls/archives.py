@@ -34,8 +34,7 @@ _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, Runtim
 def rows(path: str, *, task: str, split: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each row of a split with its place: file, member and row number (from 1).
 
-    path: an archive, a folder with ``<task>.zip`` or ``<task>/<split>.jsonl``, or the address of an
-    archive or of a folder of archives. Raises DataError for an unreadable file or row.
+    path: an archive, a folder with ``<task>.zip`` or ``<task>/<split>.jsonl``, or an address.
     """
     with _opened(path, task=task, split=split) as (name, lines):
         for number in itertools.count(1):
@@ -170,9 +169,7 @@ class ScrollsTask(Task):
     def examples(self, split: str) -> Sequence[Example]:
         """Return the examples (`Task.examples`) after the whole split is read and checked.
 
-        Raises DataError naming file, row and field: for a missing split, a damaged archive, a
-        missing or empty field, a repeated pid, outputs of only some rows, and two inputs of one id
-        where rows are merged.
+        Raises DataError naming file, row and field.
         """
         read = list(self._rows(split))
         if not read:

@@ -3,9 +3,8 @@
     parts     Who won? \\n | He ran. She won.     output  She did.  <end>
     marks     3   0   0     2  0  0  2   0  0             2   0  0  0
 
-The tokenizer reads the prompt as one text, the segmenter reads each part on its own. The output is
-a separate text for both, as when it is generated. A segmenter chosen per document is chosen by the
-prompt, because the output is not known when decoding. Truncation:
+The tokenizer reads the prompt as one text, the segmenter reads each part on its own; the output is
+a separate text for both, as when it is generated.
 
     row_length = first + last tokens of the prompt + output + 1 (the end of the text)
 

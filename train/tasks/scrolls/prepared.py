@@ -4,8 +4,7 @@
     OUT/TASK-DIGEST/TASK/{train,validation}/
 
 Level 0 of the marks is the segments; level 1 has two starts per document: the prompt and the
-output. The digest covers all that decides the bytes (examples, tokenizer, segmenter, truncation). A
-folder is made once for all runs that ask for the same, and exists whole or not at all.
+output. The digest covers all that decides the bytes; a folder exists whole or not at all.
 """
 
 import hashlib

@@ -62,8 +62,8 @@ def check_submission(
 ) -> Checked:
     """Check a file of predictions: encoding, form, types, and ids against those expected.
 
-    path: JSON of one task, or CSV of all. ids: expected ids per task; without them only the form is
-    checked. task: of a JSON file; default: the name of the file.
+    path: JSON of one task, or CSV of all. ids: per task; None: only the form is checked. task: of a
+    JSON file; default: the name of the file.
     """
     try:
         text = path.read_bytes().decode("utf-8")

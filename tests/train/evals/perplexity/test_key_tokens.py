@@ -10,11 +10,16 @@ import torch
 from bipe import Positions
 from tests.train.evals.perplexity.test_measure import model_of
 from train.evals.loop import Subject
-from train.evals.perplexity import Evaluator, LongPPL
+from train.evals.perplexity.key_tokens import Evaluator, LongPPL
 from train.evals.rows import LEFT_OUT, Row
 from train.evals.texts import Excerpts, HeldOut
 
 VOCABULARY, CONTEXT, LENGTH = 23, 8, 24
+USUAL = {"alpha": 0.1, "beta": -6.0, "context": CONTEXT, "documents": 3, "tokens_per_batch": 64}
+
+
+def long_ppl(**told):
+    return LongPPL(**{"evaluator": None} | USUAL | told)
 
 
 @pytest.fixture(scope="module")
@@ -22,13 +27,6 @@ def texts():
     drawn = np.random.default_rng(3)
     tokens = drawn.integers(0, VOCABULARY, (3, 2 * LENGTH))
     return Excerpts(tokens, (drawn.random(tokens.shape) < 0.2).astype(np.uint8) * 2, tokens.size)
-
-
-def long_ppl(*, evaluator=None, alpha=0.1, beta=-6.0, context=CONTEXT, batch=64):
-    return LongPPL(
-        alpha=alpha, beta=beta, context=context, evaluator=evaluator, documents=3,
-        tokens_per_batch=batch,
-    )  # fmt: skip
 
 
 @torch.no_grad()
@@ -75,13 +73,10 @@ def test_it_is_that_of_single_tokens(other, length, texts):
     assert 0.02 < share.value < 0.9
 
 
-def test_without_key_tokens_there_is_no_value(texts):
-    made = long_ppl(alpha=50.0)
-    value, share = made.rows(texts, CONTEXT, partial(Row, length=LENGTH), model_of("rope", 23))
+def test_without_key_tokens_or_a_longer_context_there_is_no_value(texts):
+    none = long_ppl(alpha=50.0)
+    value, share = none.rows(texts, CONTEXT, partial(Row, length=LENGTH), model_of("rope", 23))
     assert (value.value, value.low, share.value) == (None, None, 0.0)
-
-
-def test_lengths_without_a_longer_context_are_left_out(texts):
     held = HeldOut({"text": None}, None)
     held.excerpts = lambda *_, **__: texts
     subject = Subject(run=None, row_length=16, lengths=(8, 16, 48, 128), held_out=held)

@@ -48,6 +48,8 @@ def test_no_token_is_scored_twice_and_all_windows_are_inside(sizes, name, length
     for window in protocol.windows(ends(sizes)):
         assert 0 <= window.start <= window.first < window.stop <= sum(sizes)
         seen[window.first : window.stop] += 1
+        if name == "sliding":  # it has the context that is promised
+            assert window.first == window.start or window.first - window.start >= length - stride
         if name != "full_context":
             assert window.stop - window.start <= length + (name == "last_k")
         if name != "bipe_blocks":  # no window reads two documents
@@ -59,13 +61,6 @@ def test_no_token_is_scored_twice_and_all_windows_are_inside(sizes, name, length
         assert (seen == 1).all()
     assert name in protocol.name
     assert str(length) in protocol.definition or name == "full_context"
-
-
-@given(documents, st.integers(2, 30), st.data())
-def test_what_slides_has_the_context_that_is_promised(sizes, length, data):
-    stride = data.draw(st.integers(1, length))
-    for window in Sliding(length=length, stride=stride).windows(ends(sizes)):
-        assert window.first == window.start or window.first - window.start >= length - stride
 
 
 @given(documents, st.integers(1, 30), st.data())
@@ -103,6 +98,9 @@ def test_batches_and_chunks_change_nothing(name):
     assert not one.nll[~one.scored].any()
     sums, counts = one.by(one.document, count=3)
     assert sums.sum() / counts.sum() == pytest.approx(one.mean())
+    losses = score(model, stream([1], vocabulary=5), protocol, tokens_per_batch=64)
+    assert not losses.scored.any() and math.isnan(losses.mean())
+    assert all(math.isnan(mean) for mean in protocol.averages(losses).values())
 
 
 def test_a_start_token_is_read_and_not_scored():
@@ -128,32 +126,12 @@ def test_the_averages_differ_where_windows_do():
     assert BipeBlocks(length=4, batch=2).averages(losses) == {"mean_of_batches": 3.0}
     assert Yarn(length=4, stride=1).averages(losses) == {"mean_of_windows": 3.0}
     assert LastK(length=4, last=1).averages(losses) == {"mean_of_documents": 3.0}
-
-
-@pytest.mark.parametrize("name", PROTOCOLS)
-def test_a_protocol_that_scores_nothing_says_so(name):
-    model = small_decoder("flat_rope").eval()
-    protocol = Choice(protocol=name).at(16, row_length=8)
-    losses = score(model, stream([1], vocabulary=5), protocol, tokens_per_batch=64)
-    assert not losses.scored.any()
-    assert math.isnan(losses.mean())
-    assert all(math.isnan(mean) for mean in protocol.averages(losses).values())
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: Sliding(length=8, stride=9),
-        lambda: Sliding(length=8, stride=0),
-        lambda: Yarn(length=8, stride=8, start_token=1),
-        lambda: LastK(length=8, last=9),
-    ],
-)
-def test_what_would_skip_tokens_is_refused(make):
-    with pytest.raises(ConfigError, match="must be from 1 to"):
-        make()
-
-
-def test_a_loss_beyond_floats_is_infinite():
-    assert perplexity(1e6) == math.inf
-    assert perplexity(1.0) == pytest.approx(math.e)
+    assert perplexity(1e6) == math.inf and perplexity(1.0) == pytest.approx(math.e)
+    for kind, options in (
+        (Sliding, {"stride": 9}),
+        (Sliding, {"stride": 0}),
+        (Yarn, {"stride": 8, "start_token": 1}),
+        (LastK, {"last": 9}),
+    ):
+        with pytest.raises(ConfigError, match="must be from 1 to"):
+            kind(length=8, **options)

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections import Counter
 
 import hypothesis.strategies as st
 import numpy as np
@@ -14,7 +15,7 @@ from train.evals.probes.haystack import Draw, Texts
 from train.evals.probes.kinds import KINDS
 from train.evals.probes.trials import Room, trial
 
-LENGTHS = [256, 1500]
+LENGTHS = [20, 256, 1500]
 
 
 @pytest.fixture(scope="module", params=SEGMENTERS)
@@ -44,7 +45,8 @@ def made(name, hay, *, length, depth=0.5, seed=0, candidates=10):
 def test_a_trial_has_its_length_its_answers_and_the_marks_of_its_text(name, hay, texts):
     for length in LENGTHS:
         found = made(name, hay, length=length)
-        assert found is not None or length == LENGTHS[0]
+        assert found is not None or length < LENGTHS[-1]
+        assert found is None or length > LENGTHS[0]
         if found is None:
             continue
         assert len(found.tokens) == len(found.marks) == length
@@ -59,7 +61,7 @@ def test_a_trial_has_its_length_its_answers_and_the_marks_of_its_text(name, hay,
 
 
 @pytest.mark.parametrize("name", [name for name in KINDS if KINDS[name].deep])
-@pytest.mark.parametrize("depth", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("depth", [0.3, 1.0])
 def test_the_needle_stands_at_its_depth_and_distance(name, depth, hay, texts):
     found = made(name, hay, length=3000, depth=depth)
     (answer,) = found.answers
@@ -89,7 +91,7 @@ def test_statements_stand_before_segments_and_leave_the_text_as_it_was(hay, text
 
 
 def test_variables_are_set_from_variables_that_are_set(hay, texts):
-    for seed in range(6):
+    for seed in range(3):
         found = made("variables", hay, length=700, seed=seed)
         known = {}
         text = spelt(texts, found.tokens).decode()
@@ -122,7 +124,7 @@ def test_a_question_is_answered_by_one_passage_of_many(hay, texts):
 
 @pytest.mark.parametrize(("name", "asked"), [("common_words", 10), ("frequent_words", 3)])
 def test_the_words_asked_for_come_most_often(name, asked, hay, texts):
-    for length in (700, 3000):
+    for length in (700, 8192):
         found = made(name, hay, length=length)
         listed = spelt(texts, found.tokens).decode().partition("most often.")[2]
         words = listed.rpartition("\nWhich")[0].split()
@@ -133,31 +135,15 @@ def test_the_words_asked_for_come_most_often(name, asked, hay, texts):
         assert max(others) < min(counts[word] for word in most)
 
 
-def test_numbers_without_a_statement_are_nowhere_in_the_context(hay, texts):
-    found = made("niah_multivalue", hay, length=700, candidates=12)
+def test_numbers_without_a_statement_are_nowhere_in_the_context(texts):
+    small = haystack(texts, prose(12, joint="\n"))  # it comes again, without ends of documents
+    found = made("niah_multivalue", small, length=700, candidates=12)
+    assert texts.tokenizer.eos_id not in found.tokens and len(found.tokens) > 2 * len(small)
     text = spelt(texts, found.tokens).decode()
     words = [spelt(texts, ids).decode() for ids in found.candidates]
     assert len(set(words)) == 12
     assert [word in text for word in words] == found.right.tolist()
     assert all(re.fullmatch(r" \d{7}", word) for word in words)
-
-
-def test_what_has_no_room_is_no_trial(hay, texts):
-    assert all(made(name, hay, length=20) is None for name in KINDS)
-
-
-def test_short_text_comes_again_and_ends_of_documents_do_not(texts):
-    small = haystack(texts, prose(12, joint="\n"))
-    found = made("passkey", small, length=700)
-    assert texts.tokenizer.eos_id not in found.tokens
-    assert len(found.tokens) == 700 > 2 * len(small)
-
-
-def test_trials_are_functions_of_the_seed(hay, texts):
-    one, two = (made("niah_single", hay, length=700, seed=3) for _ in range(2))
-    other = made("niah_single", hay, length=700, seed=4)
-    assert np.array_equal(one.tokens, two.tokens) and one.answers == two.answers
-    assert not np.array_equal(one.tokens, other.tokens)
 
 
 def test_drafts_are_the_same_on_every_machine(texts):
@@ -166,12 +152,6 @@ def test_drafts_are_the_same_on_every_machine(texts):
     drafted = [kind.draft(Draw(7, name), room) for name, kind in KINDS.items()]
     digest = hashlib.sha256(repr(drafted).encode()).hexdigest()
     assert digest == "2c1cd42efac306d1a635e50c08e7d38fe0ddbcde98b46f2781422385e136d15a"
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_a_long_context_is_laid_out_as_well(name, tokenizer):
-    hay = hay_for(Texts(tokenizer=tokenizer, segmenter=SEGMENTERS["newline"]))
-    assert len(made(name, hay, length=8192).tokens) == 8192
 
 
 def test_marks_of_broken_characters_and_of_any_text(texts):
@@ -185,42 +165,28 @@ def test_marks_of_broken_characters_and_of_any_text(texts):
     assert len(texts.marks(np.tile(halves, 5))) == 15
 
 
-@given(key=st.lists(st.integers() | st.text(), max_size=4), stop=st.integers(1, 2**64))
-def test_a_key_gives_the_same_numbers_below_the_stop(key, stop):
+@given(
+    key=st.lists(st.integers() | st.text(), max_size=4),
+    stop=st.integers(1, 2**64),
+    items=st.lists(st.integers(), max_size=9),
+)
+def test_a_key_gives_the_same_draws_and_all_items(key, stop, items):
     one, two = Draw(*key), Draw(*key)
     found = [one.below(stop) for _ in range(5)]
     assert found == [two.below(stop) for _ in range(5)]
     assert all(0 <= number < stop for number in found)
+    assert one.shuffled(items) == two.shuffled(items)
+    assert sorted(one.shuffled(items)) == sorted(one.sample(items, len(items))) == sorted(items)
+    with pytest.raises(ValueError, match="count must be at most the number of items"):
+        one.sample(items, len(items) + 1)
+    with pytest.raises(ValueError, match=r"stop must be from 1 .*, was: 0"):
+        one.below(0)
 
 
-@given(items=st.lists(st.integers()), seed=st.integers())
-def test_shuffled_and_sampled_are_the_items(items, seed):
-    draw = Draw(seed)
-    assert sorted(draw.shuffled(items)) == sorted(items)
-    assert sorted(draw.sample(items, len(items))) == sorted(items)
-    for count in range(len(items)):
-        assert len(draw.sample(range(len(items)), count)) == count
-
-
-def test_numbers_are_fair():
+def test_draws_are_fair_different_and_of_their_size():
     draw = Draw("fair")
-    counts = [0] * 7
-    for _ in range(7000):
-        counts[draw.below(7)] += 1
-    assert all(abs(count - 1000) < 4 * (1000 * 6 / 7) ** 0.5 for count in counts)
-
-
-def test_names_are_different_and_of_their_size():
-    draw = Draw(0)
-    numbers, letters = draw.numbers(90, digits=2), draw.letters(8, length=3, alphabet="AB")
-    assert sorted(numbers) == [str(n) for n in range(10, 100)]
-    assert len(set(letters)) == 8
-
-
-@pytest.mark.parametrize(("call", "told"), [
-    (lambda draw: draw.below(0), r"stop must be from 1 .*, was: 0"),
-    (lambda draw: draw.sample([1], 2), r"count must be at most the number of items"),
-])  # fmt: skip
-def test_what_cannot_be_drawn_is_refused(call, told):
-    with pytest.raises(ValueError, match=told):
-        call(Draw(0))
+    counts = Counter(draw.below(7) for _ in range(7000))
+    assert all(abs(counts[n] - 1000) < 4 * (1000 * 6 / 7) ** 0.5 for n in range(7))
+    assert sorted(draw.numbers(90, digits=2)) == [str(n) for n in range(10, 100)]
+    assert len(set(draw.letters(8, length=3, alphabet="AB"))) == 8
+    assert all(len(draw.sample(range(9), count)) == count for count in range(9))
