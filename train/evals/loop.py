@@ -270,6 +270,7 @@ _DETAILS = {
     "steps", "tokens", "problems", "trained_operators", LEFT_OUT,
 }  # fmt: skip
 _PREFIXES = ("published_", "distance_", "trial_", "document_")
+_AXES = ("length", "operators")
 
 
 def summary(rows: Iterable[Row], *, title: str) -> Group:
@@ -303,7 +304,8 @@ def grids(rows: Iterable[Row]) -> Iterator[tuple[str, list[str], dict[str, list[
     for axis, unit in (("length", "tokens"), ("operators", "operators"), ("", "")):
         held: dict[str, dict[int | None, list[float]]] = defaultdict(lambda: defaultdict(list))
         for row in shown:
-            if _axis(row) == axis and row.value is not None:
+            own = next((name for name in _AXES if getattr(row, name) is not None), "")
+            if own == axis and row.value is not None:
                 words = (row.variant, row.task, row.measure, row.source)
                 place = getattr(row, axis) if axis else None
                 held[" ".join(filter(None, words))][place].append(row.value)
@@ -322,7 +324,3 @@ def grids(rows: Iterable[Row]) -> Iterator[tuple[str, list[str], dict[str, list[
 def _is_shown(row: Row) -> bool:
     plain = row.number is None and row.start is None and row.value is not None
     return plain and row.measure not in _DETAILS and not row.measure.startswith(_PREFIXES)
-
-
-def _axis(row: Row) -> str:
-    return next((axis for axis in ("length", "operators") if getattr(row, axis) is not None), "")

@@ -11,7 +11,7 @@ Copied tokens are drawn from the vocabulary, so that only the context predicts t
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import NamedTuple
@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from bipe import Cache, Decoder, Positions
 from bipe.encodings.base import reads_segments
@@ -100,23 +101,19 @@ def _behind(
     device, length = first.device, len(cache)
     sizes = torch.tensor([len(row) for row in ids], device=device)
     # Attention is causal: the padding after a candidate changes nothing in it.
-    tokens, opened = (_padded(rows).to(device) for rows in (ids, marks))
+    tokens, opened = (
+        pad_sequence([torch.from_numpy(row) for row in rows], batch_first=True).to(device)
+        for rows in (ids, marks)
+    )
     logits = first
     if tokens.shape[1] > 1:
-        at = cache.next(opened[:, :-1].to(torch.uint8), levels=model.levels)
+        at = cache.next(opened[:, :-1], levels=model.levels)
         behind = model.head(model(tokens[:, :-1], at, cache=cache)).float()
         logits = torch.cat([first, behind], 1)
         cache.rewind(length)
     chances = logits.log_softmax(-1).gather(-1, tokens[:, :, None])[:, :, 0]
     inside = torch.arange(tokens.shape[1], device=device) < sizes[:, None]
     return (chances * inside).sum(-1).double().cpu().numpy()
-
-
-def _padded(rows: Sequence[np.ndarray]) -> Tensor:
-    padded = np.zeros((len(rows), max(map(len, rows))), np.int64)
-    for i, row in enumerate(rows):
-        padded[i, : len(row)] = row
-    return torch.from_numpy(padded)
 
 
 def followed(texts: Texts) -> TokenMarker:
@@ -160,24 +157,25 @@ def postprocessed(prediction: str) -> str:
 
 def string_match_all(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> float:
     """Return the percent of references found in their prediction: a mean over examples."""
-    return _percent([fmean(row) for row in _found(predictions, references)])
+    return _percent(predictions, references, fmean)
 
 
 def string_match_part(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> float:
     """Return the percent of predictions in which some reference is found."""
-    return _percent([max(row) for row in _found(predictions, references)])
+    return _percent(predictions, references, max)
 
 
-def _found(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> list[list[float]]:
+def _percent(
+    predictions: Sequence[str],
+    references: Sequence[Sequence[str]],
+    of: Callable[[list[float]], float],
+) -> float:
     if not predictions or not all(references):
         raise ValueError("each of at least one prediction must have a reference")
-    return [
-        [float(one.lower() in prediction.lower()) for one in wanted]
+    shares = [
+        of([float(one.lower() in prediction.lower()) for one in wanted])
         for prediction, wanted in zip(predictions, references, strict=True)
     ]
-
-
-def _percent(shares: Sequence[float]) -> float:
     return round(100 * fmean(shares), _PLACES)
 
 

@@ -132,11 +132,8 @@ def _written(
 ) -> list[Prediction]:
     prompts = [one.prompt.tolist() for one in batch]
     marks = [one.prompt_marks.tolist() for one in batch]
-    same: dict[str, Any] = {
-        "max_new": how.max_new,
-        "marker": marker,
-        "stop_ids": [tokenizer.eos_id],
-    }
+    stop_ids = [tokenizer.eos_id]
+    same: dict[str, Any] = {"max_new": how.max_new, "marker": marker, "stop_ids": stop_ids}
     if how.search.beams > 1:
         best = beam_search(model, prompts[0], search=how.search, marks=marks[0], **same)[0]
         found = [(best.tokens, best.ended)]

@@ -103,16 +103,6 @@ def test_batches_and_chunks_change_nothing(name):
     assert all(math.isnan(mean) for mean in protocol.averages(losses).values())
 
 
-def test_a_start_token_is_read_and_not_scored():
-    model = small_decoder("flat_rope").eval()
-    text = stream([40], vocabulary=model.config.vocab_size)
-    plain, behind = (Yarn(length=16, stride=8, start_token=id) for id in (None, 3))
-    for protocol, scored in ((plain, 39), (behind, 40)):
-        losses = score(model, text, protocol, tokens_per_batch=64)
-        assert int(losses.scored.sum()) == scored
-        assert max(w.stop - w.start for w in protocol.windows([40])) + (scored == 40) == 16
-
-
 def test_the_averages_differ_where_windows_do():
     """Two windows of 3 and 1 tokens, losses 1 and 5."""
     losses = Losses(

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from bipe import Decoder, DecoderConfig, Positions
-from segmenters import ArithmeticSteps, Lines, Mixed, Newline, Pattern, Sentences, Stride
+from segmenters import ArithmeticSteps, Newline, Stride
 from tests.train.evals.probes.conftest import Cheat, copies, guesses, hay_for, haystack, prose
 from train.data.tokenizing.vocabulary import TrainBPE
 from train.errors import DataError
@@ -88,21 +88,6 @@ def test_likelihoods_are_those_of_the_whole_text(encoding, chunk, hay, cut):
                 chances = model.logits(tokens, at)[0].log_softmax(-1)
             expected = sum(float(chances[299 + i, id]) for i, id in enumerate(ids.tolist()))
             assert value == pytest.approx(expected, abs=2e-4)
-
-
-@pytest.mark.parametrize(
-    "segmenter",
-    [Stride(length=3), Sentences(), Lines(language="python"), Pattern(ends=r"\d\d"), Mixed()],
-    ids=lambda each: type(each).__name__,
-)
-def test_candidates_are_cut_as_the_text_that_goes_on_with_them(segmenter, tokenizer):
-    here = of(segmenter, tokenizer)
-    words = here.encode([" 1234567", ". So.\n It is", "12", "\n\n- a\n"])
-    for text in ("It is. The number is", "She said", "a. \u00e9\u4e2d\u3002", ""):
-        (ids,) = here.encode([text])
-        for word, found in zip(words, here.behind(ids, words), strict=True):
-            expected = here.marks(np.concatenate([ids, word]))[len(ids) :]
-            assert found.tolist() == expected.tolist()
 
 
 def test_losses_in_chunks_are_those_of_the_whole_text(hay, texts):
