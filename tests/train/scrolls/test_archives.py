@@ -12,8 +12,17 @@ from hypothesis import strategies as st
 from tests.train.scrolls.archives import archive, row
 from train.errors import DataError
 from train.tasks.scrolls.archives import TASKS, find_task, rows, split_input, tasks
+from train.tasks.scrolls.encoding import Truncation
 
 WORDS = st.text(alphabet="abc DE.\n(", min_size=1).filter(lambda text: text.strip())
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_official_task_is_built_with_the_recipe_of_the_paper(name):
+    task = find_task(name)
+    output, last, first = (1000, 7, 7184) if task.metric == "rouge" else (200, 0, 7991)
+    assert (task.name, task.output_tokens, task.last_tokens) == (name, output, last)
+    assert Truncation(row_length=8192, output=output, last=last).first == first
 
 
 def test_train_has_an_example_a_row_and_validation_one_an_id(tmp_path):

@@ -4,7 +4,8 @@
     RUN/evaluation.jsonl             the same as rows, for the report
 
 Numbers and names are those of the official scorer (Shaham et al., 2022, arXiv 2201.03533): percent,
-rounded to four places. QuALITY scatters around chance at small sizes: one mean leaves it out.
+rounded to four places; the benchmark's score is the mean of the seven. QuALITY scatters around
+chance at small sizes and moves that mean, so a mean without it is reported as well.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ def score(
     references: Mapping[str, Sequence[str]],
     *,
     metric: Metric,
+    transliterate: bool = False,
 ) -> Score:
     """Score predictions against references, both by id.
 
@@ -64,7 +66,7 @@ def score(
         best = values["rouge/geometric_mean"]
     else:
         one = {"f1": f1, "exact_match": exact_match}[metric]
-        best = _percent(fmean(one(*pair) for pair in pairs))
+        best = _percent(fmean(one(*pair, transliterate=transliterate) for pair in pairs))
         values = {metric: best}
     return Score(
         values=values,
@@ -249,7 +251,9 @@ def _require_agreement(
     faults = {
         "no prediction": [id for id in references if id not in predictions],
         "a prediction but no reference": [id for id in predictions if id not in references],
-        "a prediction that is not text": [k for k, p in predictions.items() if type(p) is not str],
+        "a prediction that is not text": [
+            id for id, p in predictions.items() if type(p) is not str
+        ],
         "an empty list of references": [id for id, found in references.items() if not found],
     }
     told = [f"{named(ids)} {rule}" for rule, ids in faults.items() if ids]

@@ -201,3 +201,13 @@ def test_the_first_documents_that_are_long_enough_are_taken_from_their_start(tok
     assert held.excerpts("x", lengths=[4, 21], limit=9).tokens[:, 0].tolist() == [3, 12, 16, 24]
     with pytest.raises(DataError, match=r"no document has 21 tokens.*longest has 20.*split.test"):
         held.excerpts("x", lengths=[21], limit=2)
+
+
+def test_a_uniform_model_has_the_perplexity_of_its_vocabulary(texts, held_out):
+    vocab_size = held_out.manifest["vocab_size"]
+    model = model_of("rope", vocab_size)
+    torch.nn.init.zeros_(model.head.weight)
+    found = measured(model, texts)
+    assert found["perplexity"] == pytest.approx([vocab_size] * 3, rel=1e-5)
+    by_position = [nll for nll in found["nll_by_position"] if nll is not None]
+    assert by_position == pytest.approx([math.log(vocab_size)] * len(by_position), rel=1e-5)

@@ -18,6 +18,35 @@ from train.tasks.scrolls.encoding import Counts
 WORDS = ["red", "Green.", "the", "an", "blue-ish", "7,000", "'x'"]
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=7).map(" ".join)
 REFERENCES = st.lists(TEXTS, min_size=1, max_size=3)
+METRICS = ["rouge", "f1", "exact_match"]
+
+
+def longest_common(a, b):
+    """The length of the longest common subsequence, by its definition."""
+    if not a or not b:
+        return 0
+    if a[-1] == b[-1]:
+        return longest_common(a[:-1], b[:-1]) + 1
+    return max(longest_common(a[:-1], b), longest_common(a, b[:-1]))
+
+
+def overlap(a, b, n):
+    grams = [[tuple(words[i : i + n]) for i in range(len(words) - n + 1)] for words in (a, b)]
+    shared = sum(min(grams[0].count(gram), grams[1].count(gram)) for gram in {*grams[0]})
+    return shared, len(grams[0]), len(grams[1])
+
+
+@given(a=TEXTS, b=TEXTS)
+def test_rouge_is_what_its_definition_says(a, b):
+    words = [re.sub("[^a-z0-9]+", " ", text.lower()).split() for text in (a, b)]
+    expected = {
+        "rouge1": overlap(*words, 1),
+        "rouge2": overlap(*words, 2),
+        "rougeL": (longest_common(*words), len(words[0]), len(words[1])),
+    }
+    found = rouge(a, [b])
+    for kind, (shared, of_a, of_b) in expected.items():
+        assert found[kind] == pytest.approx(2 * shared / (of_a + of_b) if shared else 0)
 
 
 @given(prediction=TEXTS, references=REFERENCES, more=TEXTS)
@@ -27,12 +56,30 @@ def test_another_reference_never_lowers_a_score(prediction, references, more):
     assert metrics.exact_match(prediction, wider) >= metrics.exact_match(prediction, references)
     before, after = rouge(prediction, references), rouge(prediction, wider)
     assert all(after[kind] >= before[kind] for kind in ROUGE_TYPES)
+
+
+@given(prediction=TEXTS, references=REFERENCES)
+def test_an_exact_match_has_full_f1_unless_nothing_is_left(prediction, references):
     left = metrics.normalized(prediction)
-    assert metrics.normalized(left) == left
     if metrics.exact_match(prediction, references):
         assert metrics.f1(prediction, references) == (1.0 if left else 0.0)
+    assert metrics.normalized(left) == left
 
 
+@pytest.mark.parametrize("metric", METRICS)
+@given(rows=st.lists(st.tuples(TEXTS, REFERENCES), min_size=1, max_size=4), seed=st.randoms())
+def test_a_score_does_not_know_the_order_of_ids(metric, rows, seed):
+    predictions = {str(i): prediction for i, (prediction, _) in enumerate(rows)}
+    references = {str(i): found for i, (_, found) in enumerate(rows)}
+    order = [*predictions]
+    seed.shuffle(order)
+    shuffled = {id: predictions[id] for id in order}
+    assert score(shuffled, references, metric=metric) == score(
+        predictions, references, metric=metric
+    )
+
+
+@pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize(
     ("predictions", "references", "told"),
     [
@@ -44,16 +91,9 @@ def test_another_reference_never_lowers_a_score(prediction, references, more):
         ({}, {id: ["x"] for id in "abcde"}, "'a', 'b', 'c' and 2 more have no prediction"),
     ],
 )
-def test_ids_that_do_not_agree_are_an_error(predictions, references, told):
+def test_ids_that_do_not_agree_are_an_error(metric, predictions, references, told):
     with pytest.raises(DataError, match=re.escape(told)):
-        score(predictions, references, metric="f1")
-
-
-@pytest.mark.parametrize(("predictions", "references"), [(["x"], [[]]), ([], [])])
-def test_retrieval_needs_references(predictions, references):
-    for score_of in (answers.string_match_all, answers.string_match_part):
-        with pytest.raises(ValueError, match="must have a reference"):
-            score_of(predictions, references)
+        score(predictions, references, metric=metric)
 
 
 def test_a_mean_needs_all_its_tasks():
@@ -62,6 +102,13 @@ def test_a_mean_needs_all_its_tasks():
     assert benchmark_means({"qmsum": 1.0}) == {"mean": None, "mean_without_quality": None}
     with pytest.raises(DataError, match="were: \\['verses'\\]"):
         benchmark_means({"verses": 1.0})
+
+
+def test_retrieval_needs_references():
+    with pytest.raises(ValueError, match="must have a reference"):
+        answers.string_match_all(["x"], [[]])
+    with pytest.raises(ValueError, match="must have a reference"):
+        answers.string_match_part([], [])
 
 
 def test_lengths_are_those_of_predictions_and_of_their_references():
@@ -81,6 +128,9 @@ def test_lengths_are_those_of_predictions_and_of_their_references():
     assert found["references"]["characters"]["mean"] == 3.0
     assert found["truncated"]["prompt_tokens_cut"] == 9
     assert json.loads(json.dumps(found)) == found
-    bare = prediction_statistics({"a": "x"}, {}, truncated=Counts(), tokens={"a": 1})
-    assert bare["references"] == {"count": 0, "characters": None, "words": None}
+
+
+def test_without_references_or_predictions_nothing_is_made_up():
+    found = prediction_statistics({"a": "x"}, {}, truncated=Counts(), tokens={"a": 1})
+    assert found["references"] == {"count": 0, "characters": None, "words": None}
     assert prediction_statistics({}, {}, truncated=Counts(), tokens={})["empty"] == 0.0
