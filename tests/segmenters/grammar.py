@@ -6,180 +6,55 @@ of all formats, with any line ends and indents. The same seed gives the same tex
 
 import random
 
-# Lines of all formats, some of which give a meaning to the line above or below.
+# Lines of all formats, some of which give a meaning to the line above or below; "^" is between two.
+_FIRST = r"""One. Two ^ It is so, e.g. here. ^ A word ^ x = f(1, ^   2) ^ }"""
+_OTHERS = r"""# A ^ ## B. C ^ === ^ --- ^ *** ^ | a | b | ^ a | b ^ --|-- ^ |--| ^ | c ^ `a. b`
+[a]: http://b.c ^ $a. B$ c ^ $$ ^ $ ^ <br> ^ <p>One. Two ^ </p> ^ <b>x</b> ^ <hr/>
+<td>a<td>b ^ <!-- a. B --> ^ <!-- ^ --> ^ &nbsp;&lt; ^ < ^ <a href=' ^ "> ^ % ^ // ^ :a: b
+.. a:: ^ .. _b: c ^    :d: ^ a:: ^ >>> f() ^ ... ^ +--+--+ ^ :param a: b. ^ Title ^ =====
+~~~~~ ^ From: a ^ Subject: b. C ^ From x 1 1999 ^ --  ^ diff --git a b ^ --- a ^ +++ b
+@@ -1,2 +1 @@ ^ -a ^ +b ^  c ^ Index: a ^ *** a ^ \section{A} B ^ \item a. B ^ \[ a. \]
+\begin{a} ^ \end{a} ^ % a ^ \documentclass{a} ^ \verb|a ^ == A == ^ = A ^ === B ^ * a
+** b ^ # c ^ ; d ^ : e ^ :toc: ^ [source,c] ^ .A. B ^ {{a|b}} ^ [[a|b. C]] ^ '''a''' ^ {|
+|- ^ ! a ^ |} ^ #REDIRECT [[a]] ^ image::a[] ^ * TODO a ^ #+TITLE: a ^ #+begin_src c
+#+end_src ^ :PROPERTIES: ^ :END: ^ - a :: b ^ #let a = 1 ^ #set b( ^ ) ^ = A <a> ^ / a: b
++ c ^ #figure[a. B] ^ $ a. B $ ^ */ ^ .TH a 1 ^ .SH A ^ .PP ^ .B a ^ .IP a 2 ^ .nf ^ .fi
+.TP ^ .\" a ^ .Sh A ^ .It ^ ' ^ {"cells": [ ^ {"source": ["a\n", ^ "b"]} ^ ]}"""
+_LAST = r"""$x, $y. ^ @x ^ Step 1: a ^ Lemma a : b. ^ Proof. ^ Qed. ^ theorem a ^ $( a $) ^ proof
+end; ^ 1+2=3"""
+
+
+def _several(lines: str) -> list[str]:
+    return [each for line in lines.split("\n") for each in line.split(" ^ ")]
+
+
 LEAVES = (
-    *(
-        "",
-        "",
-        "",
-        "One. Two",
-        "It is so, e.g. here.",
-        "A word",
-        "x = f(1,",
-        "  2)",
-        "}",
-        "\\",
-        "\t",
-    ),
-    *(
-        "# A",
-        "## B. C",
-        "===",
-        "---",
-        "***",
-        "| a | b |",
-        "a | b",
-        "--|--",
-        "|--|",
-        "| c",
-        "`a. b`",
-    ),
-    *("[a]: http://b.c", "$a. B$ c", "$$", "$", "<br>", "<p>One. Two", "</p>", "<b>x</b>", "<hr/>"),
-    *(
-        "<td>a<td>b",
-        "<!-- a. B -->",
-        "<!--",
-        "-->",
-        "&nbsp;&lt;",
-        "<",
-        "<a href='",
-        '">',
-        "%",
-        "//",
-    ),
-    *(":a: b", ".. a::", ".. _b: c", "   :d:", "a::", ">>> f()", "...", "+--+--+", ":param a: b."),
-    *(
-        "Title",
-        "=====",
-        "~~~~~",
-        "From: a",
-        "Subject: b. C",
-        "From x 1 1999",
-        "-- ",
-        "diff --git a b",
-    ),
-    *("--- a", "+++ b", "@@ -1,2 +1 @@", "-a", "+b", " c", "Index: a", "*** a", "\\section{A} B"),
-    *(
-        "\\item a. B",
-        "\\[ a. \\]",
-        "\\begin{a}",
-        "\\end{a}",
-        "% a",
-        "\\documentclass{a}",
-        "\\verb|a",
-    ),
-    *(
-        "== A ==",
-        "= A",
-        "=== B",
-        "* a",
-        "** b",
-        "# c",
-        "; d",
-        ": e",
-        ":toc:",
-        "[source,c]",
-        ".A. B",
-    ),
-    *("{{a|b}}", "[[a|b. C]]", "'''a'''", "{|", "|-", "! a", "|}", "#REDIRECT [[a]]", "image::a[]"),
-    *("* TODO a", "#+TITLE: a", "#+begin_src c", "#+end_src", ":PROPERTIES:", ":END:", "- a :: b"),
-    *("#let a = 1", "#set b(", ")", "= A <a>", "/ a: b", "+ c", "#figure[a. B]", "$ a. B $", "*/"),
-    *(
-        ".TH a 1",
-        ".SH A",
-        ".PP",
-        ".B a",
-        ".IP a 2",
-        ".nf",
-        ".fi",
-        ".TP",
-        '.\\" a',
-        ".Sh A",
-        ".It",
-        "'",
-    ),
-    *(
-        '{"cells": [',
-        '{"source": ["a\\n",',
-        '"b"]}',
-        "]}",
-        "\ufeff",
-        "\0",
-        "\ud800",
-        "\u2028",
-        "\x0c",
-    ),
-    *(
-        "$x, $y.",
-        "@x",
-        "Step 1: a",
-        "Lemma a : b.",
-        "Proof.",
-        "Qed.",
-        "theorem a",
-        "$( a $)",
-        "proof",
-        "end;",
-        "1+2=3",
-    ),
+    *("", "", "", *_several(_FIRST), "\\", "\t", *_several(_OTHERS)),
+    *("\ufeff", "\0", "\ud800", "\u2028", "\x0c", *_several(_LAST)),
 )
 # What stands before the first line inside, and before the others.
 CONTAINERS = (
-    *((">", ">"), ("> ", "> "), ("> ", ""), ("- ", "  "), ("- ", ""), ("* ", "  "), ("1. ", "   ")),
-    *(("10) ", "    "), ("    ", "    "), ("\t", "\t"), ("  ", "  "), (" ", ""), ("| ", "| ")),
-    *(("1. \n    ", "    "), ("-\n", "\t"), (".. note::\n   ", "   "), ("+ ", "+ "), ("- ", "- ")),
-    *(
-        (": ", "  "),
-        ("   ", "   "),
-        (":a: ", "  "),
-        ("*", "*"),
-        ("#", ""),
-        ("% ", "% "),
-        ("// ", "// "),
-    ),
+    *((">", ">"), ("> ", "> "), ("> ", ""), ("- ", "  "), ("- ", ""), ("* ", "  ")),
+    *(("1. ", "   "), ("10) ", "    "), ("    ", "    "), ("\t", "\t"), ("  ", "  "), (" ", "")),
+    *(("| ", "| "), ("1. \n    ", "    "), ("-\n", "\t"), (".. note::\n   ", "   "), ("+ ", "+ ")),
+    *(("- ", "- "), (": ", "  "), ("   ", "   "), (":a: ", "  "), ("*", "*"), ("#", "")),
+    *(("% ", "% "), ("// ", "// ")),
 )
 # What opens a block, and what closes it.
 BLOCKS = (
     *(("```", "```"), ("```c", "```"), ("~~~", "~~~~"), ("````", "```"), ("---", "---")),
     *(("+++", "+++"), ("$$", "$$"), ("\\[", "\\]"), ("<!--", "-->"), ("<pre>", "</pre>")),
     *(("<div>", "</div>"), ("<p>", "</p>"), ("<script>", "</script>"), ("<ul><li>", "</ul>")),
-    *(
-        ("<table><tr><td>", "</table>"),
-        ("<style>", "</STYLE >"),
-        ('<pre class="language-c">', "</pre>"),
-    ),
-    *(("\\begin{equation}", "\\end{equation}"), ("\\begin{verbatim}", "\\end{verbatim}")),
-    *(
-        ("\\begin{proof}", "\\end{proof}"),
-        ("::\n", ""),
-        (".. code:: c\n", ""),
-        ("\\begin{document}", ""),
-    ),
-    *(
-        ("----", "----"),
-        ("====", "===="),
-        ("|===", "|==="),
-        ("....", "...."),
-        ("{|", "|}"),
-        ("/*", "*/"),
-    ),
-    *(
-        ("#+begin_src c", "#+end_src"),
-        ("#+BEGIN_QUOTE", "#+END_QUOTE"),
-        (":a:", ":end:"),
-        (".nf", ".fi"),
-    ),
-    *(("<nowiki>", "</nowiki>"), ("<syntaxhighlight lang=c>", "</syntaxhighlight>"), ("(*", "*)")),
-    *(
-        ("print <<A;", "A"),
-        (".Bd", ".Ed"),
-        (".EX", ".EE"),
-        ("#[", "]"),
-        ("{{", "}}"),
-        ("/-", "-/"),
-        ("{", "}"),
-        ('"""', '"""'),
-    ),
+    *(("<table><tr><td>", "</table>"), ("<style>", "</STYLE >")),
+    *(('<pre class="language-c">', "</pre>"), ("\\begin{equation}", "\\end{equation}")),
+    *(("\\begin{verbatim}", "\\end{verbatim}"), ("\\begin{proof}", "\\end{proof}"), ("::\n", "")),
+    *((".. code:: c\n", ""), ("\\begin{document}", ""), ("----", "----"), ("====", "====")),
+    *(("|===", "|==="), ("....", "...."), ("{|", "|}"), ("/*", "*/")),
+    *(("#+begin_src c", "#+end_src"), ("#+BEGIN_QUOTE", "#+END_QUOTE"), (":a:", ":end:")),
+    *((".nf", ".fi"), ("<nowiki>", "</nowiki>")),
+    *(("<syntaxhighlight lang=c>", "</syntaxhighlight>"), ("(*", "*)"), ("print <<A;", "A")),
+    *((".Bd", ".Ed"), (".EX", ".EE"), ("#[", "]"), ("{{", "}}"), ("/-", "-/"), ("{", "}")),
+    *(('"""', '"""'),),
 )
 _ENDS = ("\n", "\n", "\n", "\r\n", "\r")
 _DEEPEST = 4

@@ -17,7 +17,7 @@ from segmenters import Auto, ChainOfThought, LaTeXProofs, Mixed, Segmenter, Sent
 from segmenters.documents.mixed import FORMATS
 from tests.segmenters.grammar import document
 
-_TEXTS = int(os.environ.get("BIPE_FUZZ", "150"))
+_TEXTS = int(os.environ.get("BIPE_FUZZ", "100"))
 _READERS: list[Segmenter] = [
     *(Mixed(format=format) for format in FORMATS),
     *(Auto(), Auto(granularity="logical"), LaTeXProofs(), ChainOfThought()),

@@ -25,8 +25,8 @@ def paragraph(draw, *, words):
     return " ".join(chosen).capitalize() + "."
 
 
-@pytest.mark.parametrize("width", [50, 66, 72, 79, 96])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("width", [50, 72, 96])
+@pytest.mark.parametrize("seed", range(3))
 def test_wrapped_text_is_cut_as_if_it_were_not(seed, width):
     draw = random.Random(seed)
     whole = [paragraph(draw, words=draw.choice((30, 80, 150))) for _ in range(20)]
@@ -56,14 +56,9 @@ def test_short_lines_of_wrapped_text_are_headings_lists_and_verse():
 
 
 def test_informal_lines_may_begin_with_small_letters():
-    question = [
-        "what to do in a town like this one?\n",
-        "okay so i live there.\n",
-        "see it\n",
-        "Yes",
-    ]
-    for lines in (["love this park\n", "it is great\n", "the best"], question):
-        assert pieces("".join(lines)) == lines
+    question = "what to do in a town like this one?\nokay so i live there.\nsee it\nYes"
+    for text in ("love this park\nit is great\nthe best", question):
+        assert pieces(text) == text.splitlines(keepends=True)
     wrapped = f"{_SENTENCE.capitalize()}, not\nthat of\nan old man."
     assert pieces(wrapped) == [wrapped]
 
@@ -75,22 +70,12 @@ def test_every_line_may_be_a_paragraph():
 
 
 _LINES = [
-    "word ",
-    "Word ",
-    "a",
-    "\n",
-    "\n\n",
-    "\r\n",
-    " ",
-    "end. ",
-    "x" * 30,
-    "long words " * 9,
-    "1. ",
+    *("word ", "Word ", "a", "\n", "\n\n", "\r\n", " ", "end. ", "x" * 30, "long words " * 9, "1. ")
 ]
 
 
 @pytest.mark.parametrize("kind", ["wrapped", "auto", "paragraph"])
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(15))
 def test_levels_in_pieces_are_those_of_the_whole(kind, seed):
     draw = random.Random(seed)
     few = draw.sample(_LINES, 5)
@@ -120,18 +105,18 @@ def test_levels_are_nested_and_named():
     assert [text[a:b].split()[0] for a, b in pairwise(sections)] == ["CHAPTER", "2.1"]
 
 
-@pytest.mark.parametrize(
-    ("heading", "is_one"),
-    [
-        *(("Chapter One", True), ("Part II. The Sea", True), ("Kapitel 3", True), ("XIV.", True)),
-        *(("THE WHITE WHALE", True), ("A Title\n=======", True), ("3.2 Results", True)),
-        *(("It rained in the town.", False), ("1. Take two eggs.", False), ("I.B.M.", False)),
-        *(("Part of it was lost", False), ("NO", False)),
-    ],
-)
-def test_headings_start_sections(heading, is_one):
-    text = f"It rained.\n\n{heading}\n\nWe left.\n"
-    assert (len(Sentences().levels(text)[2]) == 3) is is_one
+HEADINGS = [
+    *("Chapter One", "Part II. The Sea", "Kapitel 3", "XIV.", "THE WHITE WHALE", "A Title\n=======")
+]
+NO_HEADINGS = [
+    *("It rained in the town.", "1. Take two eggs.", "I.B.M.", "Part of it was lost", "NO")
+]
+
+
+@pytest.mark.parametrize("line", [*HEADINGS, "3.2 Results", *NO_HEADINGS])
+def test_headings_start_sections(line):
+    text = f"It rained.\n\n{line}\n\nWe left.\n"
+    assert (len(Sentences().levels(text)[2]) == 3) is (line not in NO_HEADINGS)
 
 
 def test_online_and_batch_agree_without_reading_ahead():
@@ -149,5 +134,5 @@ def test_what_reads_the_whole_text_has_no_line_ends():
 
 @pytest.mark.parametrize("unit", ["\n", "a\n", " \n", "a b\n\n", "\r", "=\n", "1 a", "I\n\n"])
 def test_hostile_lines_take_linear_time(unit):
-    texts = ((unit * size)[:size] for size in (30_000, 120_000))
+    texts = ((unit * size)[:size] for size in (20_000, 80_000))
     assert not grows_too_fast(AUTO.levels, *texts, most=9, slack=0.03)

@@ -19,6 +19,10 @@ BLOCKS = (
 )
 
 
+def logical(language, **options):
+    return Lines(granularity="logical", language=language, **options)
+
+
 def pieces(text, cuts=None):
     cuts = Lines().cut(text) if cuts is None else cuts
     return [text[start:end] for start, end in pairwise(cuts)]
@@ -56,34 +60,26 @@ def test_physical_lines_equal_a_loop_over_characters(text):
 
 
 @given(text=any_text)
-@pytest.mark.parametrize("language", ["auto", "python", "c", "html", "haskell"])
+@pytest.mark.parametrize("language", ["auto", "python", "haskell"])
 def test_statements_and_definitions_end_where_lines_end(language, text):
     physical = set(Lines().cut(text).tolist())
-    logical = Lines(granularity="logical", language=language).cut(text)
-    lines, _, blocks = Lines(granularity="logical", language=language).levels(text)
-    assert lines.tolist() == logical.tolist() and set(logical.tolist()) <= physical
-    assert set(blocks.tolist()) <= set(logical.tolist())
+    lines, _, blocks = logical(language).levels(text)
+    assert lines.tolist() == logical(language).cut(text).tolist()
+    assert set(blocks.tolist()) <= set(lines.tolist()) <= physical
     assert blocks[0] == 0 and blocks[-1] == len(text) and (np.diff(blocks) > 0).all()
 
 
-def test_a_definition_starts_with_its_comments_and_decorators():
-    lines, _, blocks = Lines(granularity="logical", language="python").levels(BLOCKS)
+def test_a_definition_starts_with_its_comments_and_decorators_by_machine_and_by_grammar():
+    lines, methods, blocks = logical("python").levels(BLOCKS)
     assert pieces(BLOCKS, blocks) == [
         "import a\nimport b\n\n",
         "# about f\n@decorated\ndef f(\n    x):\n    pass\n\n\n",
         "c = 1\nd = 2\n",
     ]
     assert "def f(\n    x):\n" in pieces(BLOCKS, lines)
-
-
-def test_blocks_of_the_machine_and_of_the_grammar_are_the_same():
-    lines, methods, blocks = Lines(granularity="logical", language="python").levels(BLOCKS)
     found = nested(parsed.levels(BLOCKS, "python"), len(BLOCKS), count=3)
-    assert [level.tolist() for level in found] == [
-        lines.tolist(),
-        methods.tolist(),
-        blocks.tolist(),
-    ]
+    for level, cuts in zip(found, (lines, methods, blocks), strict=True):
+        assert level.tolist() == cuts.tolist()
 
 
 @pytest.mark.parametrize(
@@ -106,46 +102,41 @@ def test_blocks_of_the_machine_and_of_the_grammar_are_the_same():
     ],
 )
 def test_a_method_starts_with_what_is_directly_above_it(language, text, expected):
-    levels = Lines(granularity="logical", language=language).levels(text)
+    levels = logical(language).levels(text)
     assert pieces(text, levels[1]) == expected
     assert pieces(text, levels[2]) == [text]
 
 
 def test_statements_have_three_levels():
     assert len(Lines().levels("")) == 1
-    assert [level.tolist() for level in Lines(granularity="logical").levels("")] == [[0]] * 3
+    assert [level.tolist() for level in logical("auto").levels("")] == [[0]] * 3
 
 
 def test_the_document_tells_its_language_unless_the_segmenter_does():
-    lines = Lines(granularity="logical")
-    assert lines.for_document(path="a/b.rs").language == "rust"
-    assert lines.for_document(path="a/b.rs", language="C++").language == "cpp"
-    assert lines.for_document(path="a/b.rs", language="Klingon").language == "rust"
-    assert lines.for_document(path="a/b.unknown") is lines
-    assert lines.for_document() is lines
-    python = Lines(granularity="logical", language="py")
-    assert python.for_document(path="b.rs").language == "python"
+    lines = logical("auto")
+    for language, found in ((None, "rust"), ("C++", "cpp"), ("Klingon", "rust")):
+        assert lines.for_document(path="a/b.rs", language=language).language == found
+    assert lines.for_document(path="a/b.unknown") is lines.for_document() is lines
+    assert logical("py").for_document(path="b.rs").language == "python"
 
 
 def test_a_script_says_what_it_is_and_anything_else_has_physical_lines():
     body = "f(1,\n  2)\n"
-    assert pieces(body, Lines(granularity="logical").cut(body)) == ["f(1,\n", "  2)\n"]
+    assert pieces(body, logical("auto").cut(body)) == ["f(1,\n", "  2)\n"]
     script = "#!/usr/bin/env python3\n" + body
-    cuts = Lines(granularity="logical").cut(script)
+    cuts = logical("auto").cut(script)
     assert pieces(script, cuts) == ["#!/usr/bin/env python3\n", body]
 
 
 def test_the_lookahead_is_that_of_the_language():
-    assert Lines().lookahead == Lines(language="rust").lookahead == 1
-    assert Lines(granularity="logical", language="python").lookahead == 1
-    assert Lines(granularity="logical", language="rust").lookahead is None
-    assert Lines(granularity="logical").lookahead is None
+    assert Lines().lookahead == Lines(language="rust").lookahead == logical("python").lookahead == 1
+    assert logical("rust").lookahead is logical("auto").lookahead is None
 
 
 def test_a_missing_grammar_is_an_error_unless_the_fallback_is_allowed(monkeypatch):
     monkeypatch.setattr(parsed, "find_spec", lambda name: None if "rust" in name else True)
     with pytest.raises(SegmenterError, match=r"'rust' .* \(pip install tree-sitter tree-sitter-ru"):
-        Lines(granularity="logical", language="rust")
+        logical("rust")
     text = "f(\n);\n"
     allowed = Lines(granularity="logical", language="rust", fallback=True)
     assert [level.tolist() for level in allowed.levels(text)] == [[0, 3, 6], [0, 6], [0, 6]]
@@ -154,11 +145,11 @@ def test_a_missing_grammar_is_an_error_unless_the_fallback_is_allowed(monkeypatc
 
 
 def test_the_fingerprint_names_the_grammar():
-    assert Lines().versions() == Lines(granularity="logical", language="python").versions() == {}
-    versions = Lines(granularity="logical", language="c").versions()
+    assert Lines().versions() == logical("python").versions() == {}
+    versions = logical("c").versions()
     assert list(versions) == ["tree-sitter", "tree-sitter-c", "tree-sitter-cpp"]
-    twin = pickle.loads(pickle.dumps(Lines(granularity="logical", language="c++")))
-    assert twin == Lines(granularity="logical", language="cpp")
+    twin = pickle.loads(pickle.dumps(logical("c++")))
+    assert twin == logical("cpp")
 
 
 @pytest.mark.parametrize(
@@ -168,6 +159,8 @@ def test_the_fingerprint_names_the_grammar():
         ({"language": "pyhton"}, ValueError, "language must be .* was: 'pyhton' .*mean 'python'"),
         ({"language": None}, TypeError, "language must be a str, was: NoneType"),
         ({"fallback": 1}, TypeError, "fallback must be a bool, was: int"),
+        ({"prose": "sentences"}, ValueError, "granularity must be 'logical' with prose"),
+        ({"granularity": "logical", "prose": "rules"}, ValueError, "prose must be one of"),
     ],
 )
 def test_a_wrong_parameter_is_named(wrong, error, words):
@@ -176,15 +169,12 @@ def test_a_wrong_parameter_is_named(wrong, error, words):
 
 
 def test_a_row_named_by_its_file_and_line_has_the_language_of_its_path():
-    logical = Lines(granularity="logical")
-    chosen = logical.choose(text="", name="part.jsonl:4", meta={"path": "src/b.go"})
-    assert chosen == Lines(granularity="logical", language="go")
-    assert logical.choose(text="", name="a.py", meta={"path": "b.go"}).language == "python"
-    assert logical.choose(text="", name="v1.0", meta={"ext": "rs"}).language == "rust"
-
-
-def with_prose(language):
-    return Lines(granularity="logical", language=language, prose="sentences")
+    for name, meta, language in (
+        ("part.jsonl:4", {"path": "src/b.go"}, "go"),
+        ("a.py", {"path": "b.go"}, "python"),
+        ("v1.0", {"ext": "rs"}, "rust"),
+    ):
+        assert logical("auto").choose(text="", name=name, meta=meta) == logical(language)
 
 
 @pytest.mark.parametrize(
@@ -200,31 +190,26 @@ def with_prose(language):
     ],
 )
 def test_sentences_in_docstrings_and_comments_are_a_level_of_their_own(language, marked):
-    text, segmenter = marked.replace("~", ""), with_prose(language)
+    text, segmenter = marked.replace("~", ""), logical(language, prose="sentences")
+    with pytest.raises(ValueError, match="need the whole text: set prose=null"):
+        segmenter.machine()
+    assert "prose" in segmenter.versions()
     assert pieces(text, segmenter.cut(text)) == marked.split("~")[:-1]
     assert segmenter.level_names == ("sentence", "statement", "method", "class")
 
 
-SIGNS = ['"""', "'''", "# ", "/*", "*/", "// ", " * ", "-- ", "--[[", "]]", "{-", "-}", "\n=pod\n"]
-SIGNS += ["\n=cut\n", "\n", "\r", "  ", "An end. ", "Two.\n", "@param x\n", "x = 1\n", "@doc "]
+SIGNS = [
+    *('"""', "'''", "# ", "/*", "*/", "// ", " * ", "-- ", "--[[", "]]", "{-", "-}", "\n=pod\n"),
+    *("\n=cut\n", "\n", "\r", "  ", "An end. ", "Two.\n", "@param x\n", "x = 1\n", "@doc "),
+]
 
 
 @pytest.mark.parametrize("language", ["python", "c", "haskell", "lua", "perl", "elixir"])
 @given(parts=st.lists(st.sampled_from(SIGNS), max_size=30))
 def test_cuts_of_statements_are_the_same_with_sentences_below_them(language, parts):
     text = "".join(parts)
-    levels = with_prose(language).levels(text)
-    plain = Lines(granularity="logical", language=language).levels(text)
+    levels = logical(language, prose="sentences").levels(text)
+    plain = logical(language).levels(text)
     assert [level.tolist() for level in levels[1:]] == [level.tolist() for level in plain]
     assert np.isin(levels[1], levels[0]).all()
-    assert levels[0].tolist() == with_prose(language).cut(text).tolist()
-
-
-def test_prose_asks_for_logical_lines_and_for_the_whole_text():
-    with pytest.raises(ValueError, match="granularity must be 'logical' with prose"):
-        Lines(prose="sentences")
-    with pytest.raises(ValueError, match="prose must be one of"):
-        Lines(granularity="logical", prose="rules")
-    with pytest.raises(ValueError, match="need the whole text: set prose=null"):
-        with_prose("python").machine()
-    assert with_prose("python").versions().keys() == {"prose"}
+    assert levels[0].tolist() == logical(language, prose="sentences").cut(text).tolist()

@@ -12,14 +12,13 @@ from segmenters import (
     ArithmeticSteps,
     Auto,
     ChainOfThought,
-    Coq,
     Hol,
     Isabelle,
+    LaTeXProofs,
     Lean,
     Lines,
     Metamath,
     Mizar,
-    Newline,
     Official,
     Pattern,
     RandomCuts,
@@ -44,20 +43,8 @@ SIGNS = {
         *("  ", "\n", "\n\n", "a", "The", "3", "foo.", "Bar", "\u03b1;", "\u0561:", '"', "'"),
         *(' "', ' " ', "word.12 ", ".1", "\u00b2", " \u201d", " \u201c", "\u201e", ", ", "in S. "),
         *("- ", "? - ", "\uff08", "\uff09", "\u300a", "\u300b", "\uff01", "(eng. ", "10. ", "=)"),
-        *(
-            "\n* ",
-            "\n- a",
-            "\n1. a",
-            "\n 2",
-            "\n(1) b",
-            "\n(",
-            "\na) c",
-            "\nb",
-            ":\n",
-            "p.m. M",
-            "1,000.",
-        ),
-        *("\u0e01", "\u0e01 ", "\u0e01  ", "\u0e81\n"),
+        *("\n* ", "\n- a", "\n1. a", "\n 2", "\n(1) b", "\n(", "\na) c", "\nb", ":\n", "p.m. M"),
+        *("1,000.", "\u0e01", "\u0e01 ", "\u0e01  ", "\u0e81\n"),
     ],
     Sentences(line_ends="auto"): [
         *(
@@ -71,26 +58,20 @@ SIGNS = {
             ". ",
             '."\n',
             "1",
-        ),
+        )
     ],
-    ChainOfThought(): PIECES[ChainOfThought()],
-    Coq(): PIECES[Coq()],
-    Metamath(): PIECES[Metamath()],
+    **{
+        segmenter: pieces
+        for segmenter, pieces in PIECES.items()
+        if not isinstance(segmenter, LaTeXProofs)
+    },
     Metamath(inner=True): PIECES[Metamath()],
-    Lean(): PIECES[Lean()],
-    Agda(): PIECES[Agda()],
-    Hol(): PIECES[Hol()],
-    Isabelle(): PIECES[Isabelle()],
-    Mizar(): PIECES[Mizar()],
     Mizar(inner=True): PIECES[Mizar()],
-    Tptp(): PIECES[Tptp()],
     PYTHON: [
         *"'\"()[]{}#\\\n\r \t:=ax",
-        *("'''", '"""', "\\\n", "\\\r\n", "\r\n", "def ", "\n    return x", "\n  define", "r"),
-        *("\n",),
+        *("'''", '"""', "\\\n", "\\\r\n", "\r\n", "def ", "\n    return x", "\n  define", "\n"),
     ],
     Lines(): ["\r", "\n", "\r\n", "\x0b", "\u2028", "x"],
-    Newline(): ["\r", "\n", " ", "x"],
     Official(): [" ", ".", " .", "\n", "x"],
     ArithmeticSteps(): ["=", "==", "<=", "\n", " = ", "1"],
     Stride(length=3): ["x"],
@@ -146,40 +127,26 @@ def test_what_was_taken_back_leaves_no_trace(segmenter, data, share):
     assert saved.push(text[place:]) == pickle.loads(packed).push(text[place:])
 
 
-LONG_RUNS = [
-    *("\u201c", " ", ".", "\n", '"', "1", "x", "\U0001f600", ". ", ' "', " .", "(", "[", "[1]"),
-    *(" [1]",),
-]
-
-
-@each
-@pytest.mark.parametrize("sign", LONG_RUNS)
-def test_a_run_without_end_is_followed_exactly_and_stays_small(segmenter, sign):
-    run = sign * (6_000 // len(sign))
-    text = f"He left.{run}Then it rained{run}\n\nIt rained. And"
-    machine = segmenter.machine()
-    found = [cut for place in range(0, len(text), 7) for cut in machine.push(text[place:][:7])]
-    assert inner(found + machine.close(), text) == inner(segmenter.cut(text).tolist(), text)
-    notes = isinstance(segmenter, Sentences | ChainOfThought) and sign == " [1]"
-    assert notes or len(pickle.dumps(machine)) < 16_000
-
-
 ENDLESS = [
-    *(" word", " .", ". ", "\n", " ", '"', " ''.", "=", "(", "$ ", "1", " \U0001f600", ".\u201c"),
+    *("\u201c", " ", ".", "\n", '"', "1", " \U0001f600", ". ", ' "', " .", "(", "[", " [1]"),
+    *(" word", " ''.", "=", "$ ", ".\u201c"),
 ]
 
 
 @each
-@pytest.mark.parametrize("sign", ENDLESS)
-def test_the_state_does_not_grow_with_the_text(segmenter, sign):
-    """So neither does the cost of a push: a machine reads its state and the piece alone."""
-    machine, sizes = segmenter.machine(), []
-    for count in range(3_000):
-        machine.push(sign)
-        if count % 100 == 0:
-            sizes.append(len(pickle.dumps(machine)))
-    mixed = isinstance(segmenter, Sentences | ChainOfThought) and sign in (" \U0001f600", ".\u201c")
-    assert mixed or max(sizes[15:]) < 1.1 * max(sizes[:15]) + 8_000
+def test_a_run_without_end_is_followed_exactly_in_a_state_that_does_not_grow(segmenter):
+    """So the cost of a push does not grow either: a machine reads its state and the piece alone."""
+    # Behind an end of a sentence, signs like these may still belong to it, however many they are.
+    unbounded = (" \U0001f600", " [1]") * isinstance(segmenter, Sentences | ChainOfThought)
+    for sign in ENDLESS:
+        run = sign * (16_000 // len(sign))
+        text = f"He left.{run}Then it rained{run}\n\nIt rained. And"
+        machine, found = segmenter.machine(), []
+        for place in range(0, len(text), 97):
+            found += machine.push(text[place : place + 97])
+            if place % 11 == 0 and sign not in unbounded:
+                assert len(pickle.dumps(machine)) < 14_000, sign
+        assert inner(found + machine.close(), text) == inner(segmenter.cut(text).tolist(), text)
 
 
 @pytest.mark.parametrize("sign", ENDLESS)
@@ -193,7 +160,7 @@ def test_the_sentence_rules_read_each_character_a_few_times(sign, monkeypatch):
     monkeypatch.setattr(rules, "sentence_ends", counted)
     machine = Sentences().machine()
     machine.push("He left")
-    for _ in range(3_000):
+    for _ in range(600):
         machine.push(sign)
     machine.push(" Then")
     assert sum(read) < 20 * machine.size
@@ -211,11 +178,8 @@ def test_the_sentence_rules_read_each_character_a_few_times(sign, monkeypatch):
     ids=repr,
 )
 def test_what_cannot_be_followed_is_refused_with_the_reason(segmenter, cure):
-    with pytest.raises(
-        ValueError, match="segmenter must be one that works during generation"
-    ) as caught:
+    with pytest.raises(ValueError, match=f"must be one that works during generation.*{cure}"):
         segmenter.machine()
-    assert cure in str(caught.value)
 
 
 def test_a_segmenter_of_ones_own_can_join():

@@ -1,6 +1,7 @@
 """Levels of proofs: '@l' begins a lemma, '@t' a theory (paragraph, section); also while written."""
 
 import random
+import re
 
 import pytest
 from hypothesis import given
@@ -21,10 +22,8 @@ from segmenters import (
 from tests.segmenters.proofs.test_laws import PIECES
 from tests.segmenters.texts import any_text
 
-LEVELS = [
-    (
-        Coq(),
-        """Require Import Arith.
+LEVELS = {
+    Coq(): """Require Import Arith.
 Set Implicit Arguments.
 @t(** Sums. *)
 Section Sums.
@@ -43,10 +42,7 @@ End Sums.
 @tModule M.
 @lTheorem d : c = c. auto. Defined.
 """,
-    ),
-    (
-        Lean(),
-        """import Mathlib
+    Lean(): """import Mathlib
 open Nat
 @t/-! # Sums -/
 
@@ -72,10 +68,7 @@ end A
 
 @tset_option x true
 """,
-    ),
-    (
-        Isabelle(),
-        """@ttheory A imports B keywords "foo" :: thy_goal begin
+    Isabelle(): """@ttheory A imports B keywords "foo" :: thy_goal begin
 @tsection \\<open>Sums\\<close>
 text \\<open>alone\\<close>
 
@@ -93,10 +86,7 @@ hide_const x
 @end
 @tML \\<open>lemma\\<close>
 """.replace("  lemma\n@end", "end"),
-    ),
-    (
-        Mizar(),
-        """environ
+    Mizar(): """environ
  vocabularies A;
 @tbegin :: Sums
 reserve x for set;
@@ -114,10 +104,7 @@ end;
 end;
 @lreserve y for set;
 """,
-    ),
-    (
-        Metamath(),
-        """$c wff |- $.
+    Metamath(): """$c wff |- $.
 $v ph $.
 @l$( Above. $)
 wph $a wff ph $.
@@ -135,10 +122,7 @@ $}
 =-=-=-= $)
 $d x y $.
 """,
-    ),
-    (
-        Agda(),
-        """-- A file.
+    Agda(): """-- A file.
 
 @tmodule A where
 
@@ -162,10 +146,7 @@ open C
 @ldata N : Set where
   @lzero : N
 """,
-    ),
-    (
-        Hol(),
-        """open HolKernel;
+    Hol(): """open HolKernel;
 @tTheory a
 Ancestors b
 @l(* above *)
@@ -178,11 +159,7 @@ QED
   d = 1
 End
 @lval _ = export_theory ();
-""",
-    ),
-    (
-        Hol(),
-        """(* ==================== *)
+@t(* ==================== *)
 (* Sums *)
 needs "a.ml";;
 @l(* above *)
@@ -192,10 +169,7 @@ let A = prove
 @llet D = new_definition `d = 1`;;
 @lneeds "b.ml";;
 """,
-    ),
-    (
-        Tptp(),
-        """% A problem.
+    Tptp(): """% A problem.
 include('a.ax').
 @l% above
 fof(a, axiom, p(X)).
@@ -204,10 +178,7 @@ fof(c, negated_conjecture, ~q(X)).
 fof(d, plain, p(X), inference(e, [], [a])).
 @lcnf(e, lemma, p).
 """,
-    ),
-    (
-        ChainOfThought(),
-        """Let us see.
+    ChainOfThought(): """Let us see.
 It is.
 
 @lSo. Then
@@ -215,10 +186,7 @@ It is.
 A
 @tStep 3: B
 """,
-    ),
-    (
-        LaTeXProofs(),
-        """A. B
+    LaTeXProofs(): """A. B
 
 @lC
 @t\\section{D}
@@ -227,31 +195,29 @@ A
 F
 @l\\end{proof}
 """.replace("@l\\end", "\\end"),
-    ),
-]
-FORMAL = {
-    type(segmenter): segmenter for segmenter, _ in LEVELS if type(segmenter) is not LaTeXProofs
 }
-each = pytest.mark.parametrize("segmenter", FORMAL.values(), ids=lambda s: type(s).__name__)
+TEXTS = {segmenter: re.sub("@[lt]", "", marked) for segmenter, marked in LEVELS.items()}
 
 
-@pytest.mark.parametrize(("segmenter", "marked"), LEVELS, ids=lambda s: type(s).__name__)
-def test_lemmas_and_theories_begin_here(segmenter, marked):
-    shown = segmenter.levels(text := marked.replace("@l", "").replace("@t", ""))
-    found = ""
-    for place, sign in enumerate(text):
+@pytest.mark.parametrize("segmenter", LEVELS, ids=lambda s: type(s).__name__)
+def test_lemmas_and_theories_begin_here(segmenter):
+    shown, found = segmenter.levels(TEXTS[segmenter]), ""
+    for place, sign in enumerate(TEXTS[segmenter]):
         marks = [place > 0 and place in cuts.tolist() for cuts in shown]
         found += "@t" * marks[2] or "@l" * marks[1]
         found += sign
-    assert found == marked.removeprefix("@t")
+    assert found == LEVELS[segmenter].removeprefix("@t")
 
 
-@each
+@pytest.mark.parametrize(
+    "segmenter",
+    [s for s in LEVELS if not isinstance(s, LaTeXProofs)],
+    ids=lambda s: type(s).__name__,
+)
 @given(data=st.data(), seed=st.integers(0, 99))
 def test_levels_are_the_same_while_text_is_written(segmenter, data, seed):
-    words = [marked.replace("@l", "").replace("@t", "") for s, marked in LEVELS if s == segmenter]
-    lines = [line for word in words for line in word.splitlines(keepends=True)]
-    some = st.sampled_from([*lines, *PIECES.get(segmenter, lines), "\n", "\n\n", " ", "x"])
+    lines = TEXTS[segmenter].splitlines(keepends=True)
+    some = st.sampled_from([*lines, *PIECES[segmenter], "\n", "\n\n", " ", "x"])
     text = data.draw(st.one_of(st.lists(some, max_size=30).map("".join), any_text))
     draw = random.Random(seed)
     for level, cuts in enumerate(segmenter.levels(text)):

@@ -20,8 +20,7 @@ from segmenters import (
 from tests.segmenters.texts import any_text, grows_too_fast
 
 WORDS = [
-    *("a", "B", "x1", "Then", "one", " ", " ", "  ", "\n", "\n", "\n\n", "\r\n", "\r", "\t"),
-    *(". ",),
+    *("a", "B", "x1", "Then", "one", " ", " ", "  ", "\n", "\n", "\n\n", "\r\n", "\r", "\t", ". ")
 ]
 PIECES = {
     ChainOfThought(): [
@@ -72,17 +71,8 @@ PIECES = {
         *("$.", "$(", "$)", "${", "$}", "$a", "$p", "$=", "$[", "$]", " ( a ) "),
     ],
     Mizar(): [
-        ".=",
         *";:'.=",
-        "::",
-        ":: c",
-        "proof",
-        "now",
-        "hereby",
-        "end;",
-        "begin",
-        "proofs",
-        "let",
+        *(".=", "::", ":: c", "proof", "now", "hereby", "end;", "begin", "proofs", "let"),
     ],
 }
 each = pytest.mark.parametrize("segmenter", PIECES, ids=repr)
@@ -96,38 +86,18 @@ def text_of(segmenter):
 
 @each
 @given(data=st.data())
-def test_segments_tile_the_text(segmenter, data):
+def test_steps_tile_the_text_and_are_decided_within_the_lookahead(segmenter, data):
     text = data.draw(text_of(segmenter))
     cuts = segmenter.cut(text)
-    assert cuts.dtype == np.int64
-    assert cuts[0] == 0 and cuts[-1] == len(text)
+    assert cuts.dtype == np.int64 and cuts[0] == 0 and cuts[-1] == len(text)
     assert (np.diff(cuts) > 0).all()
-
-
-@each
-@given(data=st.data())
-def test_a_place_is_decided_within_the_lookahead(segmenter, data):
-    text = data.draw(text_of(segmenter))
-    cuts = set(segmenter.cut(text).tolist())
+    listing = isinstance(segmenter, LaTeXProofs) and "verbatim" in text
+    for place in cuts[1:-1].tolist():
+        assert listing or not text[place].isspace()
     for length in range(1, len(text)):
         known = min(length - segmenter.lookahead, length - 1)
         seen = {place for place in segmenter.cut(text[:length]).tolist() if place <= known}
-        assert seen == {place for place in cuts if place <= known}
-
-
-@each
-@given(data=st.data())
-def test_white_space_starts_no_step_but_the_first(segmenter, data):
-    text = data.draw(text_of(segmenter))
-    listing = isinstance(segmenter, LaTeXProofs) and "verbatim" in text
-    for place in segmenter.cut(text)[1:-1].tolist():
-        assert listing or not text[place].isspace()
-
-
-@each
-def test_what_is_no_text_is_refused(segmenter):
-    with pytest.raises(TypeError, match="text must be a str, was: NoneType"):
-        segmenter.cut(None)
+        assert seen == {place for place in cuts.tolist() if place <= known}
 
 
 HOSTILE = [
@@ -193,10 +163,10 @@ HOSTILE = [
 def test_hostile_text_takes_linear_time(segmenter):
     """Twice the text, 2.5 times the time at most; times of a few milliseconds are noise."""
     for piece in HOSTILE:
-        texts = (piece * (size // len(piece)) for size in (16_000, 32_000))
-        assert not grows_too_fast(segmenter.cut, *texts, most=2.5, slack=0.05), piece
+        texts = (piece * (size // len(piece)) for size in (8_000, 16_000))
+        assert not grows_too_fast(segmenter.cut, *texts, most=2.5, slack=0.025), piece
 
 
 @each
 def test_a_long_line_without_ends_is_one_step(segmenter):
-    assert segmenter.cut("x" * 1_000_000).tolist() == [0, 1_000_000]
+    assert segmenter.cut("x" * 200_000).tolist() == [0, 200_000]

@@ -1,0 +1,205 @@
+"""Steps of proofs of all dialects. In a marked text, '@@' stands where a step ends."""
+
+from itertools import pairwise
+
+import pytest
+
+from segmenters import (
+    Agda,
+    ArithmeticSteps,
+    ChainOfThought,
+    Coq,
+    Hol,
+    Isabelle,
+    LaTeXProofs,
+    Lean,
+    Metamath,
+    Mizar,
+    Tptp,
+)
+
+MARKED = {
+    Coq(): [
+        "Lemma a : b = b.\n@@Proof.\n  @@reflexivity.\n@@Qed.\n",
+        "(* One. Two (* Three. *) *) Check (f.g).",
+        *('Notation "x . y" := (f x y). @@Check ".".', 'Check "a "" . b". @@Check c.'),
+        '(* " *) . " *) Check a.\n@@Check b.',
+        *("Notation \"'sum' x .. y\" := (s x .. y). @@Qed.", "auto ... @@Qed."),
+        "Qed. @@(* behind. *) Lemma b : c.",
+        "split. @@- @@auto. @@-- @@+ @@left. @@** @@right. @@Qed.",
+        "{ @@auto. @@} @@2:{ @@auto. @@} @@[left_case]: { @@auto. @@} @@all:{ @@auto. @@}",
+        "1-2: auto. @@all: lia. @@{@@- @@auto. @@}",
+        "- @@(* first *) + @@by rewrite -[x]addn0 => /= [|n] //; case: n {IHn}.\n@@Qed.",
+        "move=> [a b] {H} -> *. @@apply/eqP; split=> //.",
+        "Definition two := 1.5%R.\n@@Check Nat.add.\r\n@@Check a.\t@@Check b.",
+        *("Check (* never closed. Check b. ", 'Check "never closed. Check b. '),
+    ],
+    Lean(): [
+        "theorem a (n : Nat)\n    (h : n = 0) :\n    n = n := by\n  @@simp\n\n@@example : b := c\n",
+        "by\n  @@rw [a,\n    b]\n  @@exact\n    c",
+        "constructor\n@@\N{MIDDLE DOT} intro x\n  @@simp\n@@\N{MIDDLE DOT} rfl",
+        "induction n with\n@@| zero => simp\n@@| succ n ih =>\n  @@rw [ih]\n  @@rfl",
+        "def f : Nat -> Nat\n  @@| 0 => 1\n  @@| n + 1 => f n\n",
+        "calc a = b := by simp\n  @@_ = c := by\n    @@rw [h]\n  @@_ = d := h\n@@exact f\n    _ x",
+        "exact h <;>\n  ring\n@@all_goals simp\n<;> ring",
+        "-- a\n/-- doc\n-- by -/\n@[simp]\ntheorem a : b := by\n  @@-- so\n  simp -- by\n  @@rfl",
+        "/-! one /- two -/\n three -/\n\n@@import A\n@@open B in\ndef c' := '\"'\n@@def d := 1",
+        'def a := "b\ndef c\\"\n"\n@@def d := 1',
+        "def a : B := {\n  b := 1\n  c := 2\n}\n@@def d := 1",
+        "if a then\n  @@b\n@@else\n  @@c",
+        "simp\r\n@@rfl\r@@done",
+        "have : |a| = b +\n    |c| := d",
+        "/- never closed\nby\nsimp",
+    ],
+    Isabelle(): [
+        'theory A imports B begin\n@@lemma a: "b"\n  @@by simp\n@@end',
+        'from assms @@have "x" @@using foo.proof @@by (rule a) \n@@then @@show ?thesis @@..\n@@qed',
+        "proof (induct n)\n  @@case 0\n  @@{ @@fix x @@}\n@@next\n  @@show ?case @@.\n@@qed",
+        'lemma "have a" and \\<open>\\<open>by\\<close> qed\\<close> \u2039proof\u203a @@by auto',
+        'lemma "a \\" by" (* by (* done *) qed *) @@done',
+        "text {* by hand *} @@apply (simp add: lemma'_def proof_x `by fact`) @@done",
+        "private lemma a @@including b @@by c @@qualified private fun d\n@@private fun e @@end",
+        'theory A imports B keywords "foo" "bar" :: thy_goal % "proof" == "x" and "baz" and "q" ::'
+        ' quasi_command and "o" :: diag abbrevs "p" = "q" begin\n@@foo x @@bar y baz p q by_x @@o',
+        'have "\\<proof>" "... = 1" @@also @@have "x" @@finally @@show "y" @@sorry',
+    ],
+    Metamath(): [
+        "$c |- wff $.\n@@$v ph $.\n@@wph $f wff ph $.",
+        "$( One $. two. $)\n@@${\n  @@a.1 $e |- ph $.\n  @@a $a |- ph $( in $. it $) $.\n@@$}\n",
+        "th1 $p |- ps $= ( a b ) AB $.\n@@$[ other.mm $]\n@@$( Never closed $.",
+        "$d x y$.@@$d x z$.",
+    ],
+    Mizar(): [
+        "theorem Th1: for x holds P[x]\n@@proof\n  @@let x;\n  @@thus thesis by A1;\n@@end;",
+        "let x; :: a; proof\n@@:: b; c\nlet y;@@let z;",
+        "A1: now\n  @@let x;\n@@end;\n@@hereby @@assume proofs;\n@@end;",
+        "environ vocabularies A;\n@@begin\n@@reserve x for set;",
+    ],
+    Agda(): [
+        "module A where\n\n@@open import B\n@@a : B \u2192\n    C\n@@a x = y\n  where\n  @@y = x\n",
+        "f =\n  @@begin\n    @@a  \u2261\u27e8 b \u27e9\n    @@c  \u220e\n@@-- d\n{- e -}\ng : H\n",
+        "{-# OPTIONS --safe #-}\n@@a with b\n@@... | c = d\n@@... | e\n  @@| f = '\"'\n",
+        '@@g = "\\"\nh"'[2:],
+        "x = record\n  { a = b\n  ; c = d -- where\n  }\n@@y' = a--b\n  c\n",
+    ],
+    Hol(): [
+        """Theory A
+@@Ancestors b
+@@Theorem c[simp]:
+  x >> y
+@@Proof
+  @@rw [] >> @@fs []
+  @@\\\\ d
+  @@>- (a >> b)
+@@QED
+
+@@(* x *)
+val e = (f, g);
+@@(* y
+*)
+(* z *)
+fun h x =
+  x
+@@val _ = i""",
+        """Definition a:
+  b = (c
+@@Termination
+  @@d THEN @@e
+@@End
+@@val f = store_thm ("THEN, ",
+  ``g,`` , @@h THEN
+  @@i)
+@@val j = 1""",
+        """(* ;; *) let A = prove
+ (`a;; THEN`, (* , *)
+  @@B ";;" THEN @@C [D; E] THENL
+   @@[F; G THEN H]);; (* I *)
+@@(* J *)
+let K = 'L';;""",
+    ],
+    Tptp(): [
+        "% a.\nfof(a, axiom, p(1.5) & 'b. (' = \"c).\"). % d.\n@@% e\ninclude('f.ax', [g]).\n"
+        "@@/* h. */ cnf(i, plain, j).",
+        "fof(a, axiom, ( p .\n@@fof(b, axiom, (q)).\n@@thf(c, type, d: $i > $o).",
+    ],
+    ChainOfThought(): [
+        "Step 1: Add two and three. @@We get five.\n@@Step 2: Done. @@Step 3. Check it.",
+        "1. Assume it. @@Then go on.\n@@2. Stop.\n\n\n@@(c) Fine. @@IV. Finer.",
+        "**Step 4:** Multiply. @@Case (b). None.\n@@Therefore x is big! @@So?",
+        "x = 2\n@@y = x + 1\r\n@@z\u2028@@end",
+        "Dr. Smith proved it, e.g. here, and 2.5 is it. @@Qed",
+        "- first\n@@- second\n    @@indented",
+        "\n\nProof. Let us see. @@This is proof. @@That too.",
+        "We get:\n\\[\nx = 1. \\\\\ny = 2\n\\]\n@@So $x. y$ is. @@Then",
+        "We get\n\n$$ a. B $$\n\nwhere $a$ is small. @@Done",
+        "By\n\\begin{align*}\na &= b. \\\\\n\nc &= d.\n\\end{align*}\n@@Thus",
+        "First\n\\[ a \\]\n@@\\[ b, \\]\n@@\\[ c \\]\nand\n\\[ d \\]. @@Then",
+        "It is. @@\\[ a \\]\n@@Hence $$x=1.$$ @@Then $$ y $$ @@Hence so.",
+        "Let\n\\[\\begin{cases} a. \\\\\nb \\end{cases}.\\]@@Then, $x = 5.$ @@So $x=\\boxed{5}.$",
+        "Open \\[ x = 1\n\n@@Wait, no. @@Go on",
+        "Open $$ x\ny\n\n@@Hmm... @@Good",
+        "\\begin{align}\na\n\n@@Never closed. @@Good",
+        "The roots are $a +\nb$ and \\(c. D\\). @@So\n@@it\n@@goes",
+        "He paid $5. @@He has $7 and\n@@$8 more. @@Is $5! = 120$ and $5! > 3$? @@Yes",
+        "She earns 9 * 2 = $<<9*2=18>>18 a day\n@@$18 is it.\n@@#### 18",
+        "**Step 1:** Add. @@**2.** We get:\n@@**Step 3:**\nDone. @@1. **Find**: it",
+        "<think>\n@@Okay. @@Wait, no.\n@@</think>\n\n@@**Answer**\n\n@@\\boxed{5}",
+        "<think>@@So it is.</think>@@Done",
+        "So:\n\\begin{itemize}\n@@\\item One\n@@\\item Two\n@@\\end{itemize}\n@@Then\n\\boxed{2}",
+        "### Step 1. Add. Then\n\n@@| a. B | $x |\n@@|---|---|\n@@```py\n@@'A. B'\n@@```\n@@So.",
+        "[asy]\nsize(200);\n\nDraw((0,0)--(1,1));\n[/asy]\n@@Then\n$a=1$\n@@$b=2$\n@@c",
+    ],
+    LaTeXProofs(): [
+        "Let $x. Y$ be \\(a. B\\) small. @@$G$ is a group. @@Then",
+        "We have\n$$ a = b. $$\n@@Hence \\[ c = d, \\] where $c$ is. @@So",
+        "So\n\\[ e \\]\n@@Then\n\\[ f \\]\nso on",
+        "By\n\\begin{align*}\na &= b. \\\\\n&= c \\label{eq. A}\n\\end{align*}\n@@Thus",
+        "\\begin{theorem}[By A. B. See C] It is.\n\\end{theorem}\n@@Thus",
+        "One\n@@\\begin{proof}\nSo. @@Yes. \\end{proof}\n@@Two",
+        "A:\n@@\\begin{enumerate}\n@@\\item One. @@Two.\n@@\\item[(a)] Three\n\\end{enumerate}\n",
+        "\\section{One {two} three}\n@@Text here\n@@\\subsection*{Four}\\label{x}\nText",
+        "It is. % Not so. Or\n@@Is it? @@50\\% of it\nare. % yes",
+        "One\n\n@@% Alone. Here.\n\n@@Two",
+        "Open $x and\nmore. Math\n\n@@It. @@Goes on",
+        "\\begin{verbatim}\n@@a. B $\n@@c\n\\end{verbatim}\n@@Use \\verb|$ a. B| here. @@Good",
+        "An \\index{group!Abelian. B} group. @@So",
+        "See\n\\begin{tabular}{l}a. B \\\\\n\n C. D\\end{tabular} there. @@Fine",
+        "By \\cite[Prop. A]{b}, it is~\\$5. @@Good",
+        "a\n\n@@b\r\n\r\n@@c",
+    ],
+    ArithmeticSteps(): [
+        *("(1+2)*3 =@@ 3*3 =@@ 9", "1+1=@@2\n@@2*2=@@4\n"),
+        *(f"a {sign} b" for sign in ("==", "<=", ">=", "!=", ":=", "===")),
+    ],
+    Metamath(inner=True): [
+        "t $p |- a $=\n  @@ab $( c d $) @@ax-mp @@? $.\n@@$( $= a b $)",
+        "t $p |- a $= @@( a b ) @@A@@UBZ@@C\n  @@U\n V A@@? $.\n@@$c x $.",
+    ],
+    Mizar(inner=True): ["A1: a = b by C\n  @@.= c :: .= d\n  @@.= e;\n@@x@@.= y;"],
+}
+
+
+@pytest.mark.parametrize(
+    ("segmenter", "marked"),
+    [(segmenter, marked) for segmenter, texts in MARKED.items() for marked in texts],
+)
+def test_steps_end_where_marked(segmenter, marked):
+    pieces = marked.split("@@")
+    text = "".join(pieces)
+    cuts = segmenter.cut(text).tolist()
+    assert [text[start:end] for start, end in pairwise(cuts)] == pieces
+
+
+def test_only_the_next_character_is_read_where_a_terminator_needs_it():
+    assert [s.lookahead for s in (ChainOfThought(), Coq(), Metamath(), Lean())] == [1, 1, 1, 2]
+    assert Mizar().lookahead == len("proof;")
+    assert Isabelle().lookahead == len("x" * 41 + ".x")
+
+
+def test_steps_form_paragraphs_and_sections():
+    text = "<think>\nA. B\n\nC\n</think>\n\n## Step 1\nD. E\n\nF\n**Step 2:** G\n"
+    names = ChainOfThought().level_names
+    levels = dict(zip(names, ChainOfThought().levels(text), strict=True))
+    starts = {name: [text[cut : cut + 1] for cut in levels[name][:-1]] for name in names}
+    assert starts["section"] == ["<", "<", "#", "*"]
+    assert starts["paragraph"] == ["<", "C", "<", "#", "F", "*"]
