@@ -49,7 +49,6 @@ from segmenters.registry import (
     make,
 )
 
-GRANULARITIES = ("physical", "logical")
 _LEVELS = {"physical": ("line",), "logical": ("statement", "method", "class")}
 # Languages with a reader of their own, which need no grammar.
 _MACHINES = ("haskell", "python")
@@ -82,7 +81,7 @@ class Lines(Segmenter):
     unknown: ClassVar[str] = parsed.LANGUAGE_UNKNOWN  # what is tallied then
 
     def __post_init__(self) -> None:
-        require_choice("granularity", self.granularity, GRANULARITIES)
+        require_choice("granularity", self.granularity, tuple(_LEVELS))
         require_type("language", self.language, str)
         require_type("fallback", self.fallback, bool)
         if self.prose is not None:

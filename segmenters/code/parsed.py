@@ -123,9 +123,7 @@ class _Reading:
         from segmenters.code import grammars
 
         table = TABLES[language]
-        self._parse = partial(
-            grammars.parse, tags=bool(table.tags), times=table.reads, tail=table.tail
-        )
+        self._parse = partial(grammars.parse, tags=table.tags, times=table.reads, tail=table.tail)
         self._errors, self._usual = grammars.errors, table.steps
         self._data = encode(text, language)
         self._seams = Seams(self._data)

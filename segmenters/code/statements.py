@@ -147,13 +147,10 @@ def _is_begin(child: Any, node: Any, kinds: Kinds, next_lines: memoryview) -> bo
         or (
             kind in kinds.opens
             and child.end_byte < next_lines[child.start_byte]
-            and _is_bare(child)
+            and child.child_count > 0
+            and child.child(0).is_named
         )
     )
-
-
-def _is_bare(node: Any) -> bool:
-    return node.child_count > 0 and node.child(0).is_named
 
 
 def _broken(root: Any, kinds: Kinds, next_lines: memoryview) -> list[int]:

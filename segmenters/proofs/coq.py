@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from segmenters.base import Machine, SpacedMachine
-from segmenters.proofs.items import Formal
+from segmenters.proofs.items import Stepwise
 
 # States of the reader. A sign that may begin a longer one has a state of its own.
 _START, _RUN, _BODY, _STRING, _COMMENT, _QUOTED, _SELECTOR = range(7)
@@ -68,18 +68,6 @@ _SELECTED: Final = {
         ":": ((r"\s", ":"), (r"\{", "{")),
     }.items()
 }
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Coq(Formal):
-    """Ends a segment after each vernacular sentence, bullet and brace. Causal."""
-
-    dialect: ClassVar[str] = "coq"
-    # White space stays with the sentence before: the next visible character shows the cut.
-    lookahead = 1
-
-    def machine(self) -> Machine:
-        return _CoqSteps()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -162,3 +150,13 @@ class _CoqSteps(SpacedMachine):
             self.state, self.sign = _START, ""
             ends.append(place + 1)
         return then is not None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Coq(Stepwise):
+    """Ends a segment after each vernacular sentence, bullet and brace. Causal."""
+
+    dialect: ClassVar[str] = "coq"
+    # White space stays with the sentence before: the next visible character shows the cut.
+    lookahead = 1
+    reader: ClassVar[type[Machine]] = _CoqSteps

@@ -214,8 +214,7 @@ class Formulas:
         """Return the last character of a display that a reader sees."""
         first = max(self.body - base, match.start() - _MARK)
         window = match.string[first : match.start()]
-        behind = _BEHIND_MARK.search(window)
-        return (window[: behind.start()] if behind else window)[-1:] or "$"
+        return _BEHIND_MARK.sub("", window, count=1)[-1:] or "$"
 
     def _span(self, end: int) -> Span:
         return Span(self.start, self.body, end, _KINDS[self.sign])

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from segmenters.base import Machine
-from segmenters.proofs.items import Formal
+from segmenters.proofs.items import Stepwise
 from segmenters.proofs.scanning import Hidden, Rules, Scanner
 
 _END = r"(?![\w'])"
@@ -64,17 +64,6 @@ _RULES = Rules.of(
 )._replace(lines=True)
 # Behind a comment at the margin, with which a step has begun.
 _ABOVE = re.compile(r"(?P<hides0>\(\*)|(?P<begun>\S)")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Hol(Formal):
-    """Ends a segment after each declaration of HOL4 or HOL Light, and after each tactic."""
-
-    dialect: ClassVar[str] = "hol"
-    lookahead = _REACH
-
-    def machine(self) -> Machine:
-        return _Tactics()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -138,3 +127,12 @@ class _Tactics(Scanner):
             self.cut(place)
         elif kind in ("tactical", "tactic") and not self.commas:
             self.ended = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hol(Stepwise):
+    """Ends a segment after each declaration of HOL4 or HOL Light, and after each tactic."""
+
+    dialect: ClassVar[str] = "hol"
+    lookahead = _REACH
+    reader: ClassVar[type[Machine]] = _Tactics

@@ -19,14 +19,14 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
-from segmenters.base import Machine, Segmenter, Window, in_pieces
+from segmenters.base import Machine, Segmenter, Window
 from segmenters.places import SPACE, past
 from segmenters.proofs.formulas import CODE, DISPLAY, PRICE, ROUND, ROW, SENTENCE, Formulas, Span
-from segmenters.proofs.items import ItemMachine, Kinds, coarser
+from segmenters.proofs.items import Kinds, Stepwise
 from segmenters.prose import rules
 from segmenters.prose.sentences import SentenceMachine
 
@@ -54,33 +54,6 @@ _BLANK = re.compile(r"(?:\n[^\S\n]*\n|\r[^\S\r\n]*\r|\u2029|\r\n[^\S\n]*\r\n)\s*
 _GAP = 40
 _HEAD, _BEGIN_SECTION = 104, "#*<\\_SsCcPp"
 _STEP_END = re.compile(r"(?<![=<>!:])=(?!=)|\n")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ChainOfThought(Segmenter):
-    """Ends a segment at each line end and after each sentence; labels stay with their step."""
-
-    version: ClassVar[int] = 3
-    lookahead = 1
-
-    def versions(self) -> dict[str, str]:
-        return {"tables": rules.tables()}
-
-    level_names = ("step", "paragraph", "section")
-
-    def _ends(self, text: str) -> Iterable[int]:
-        return in_pieces(_Steps(), text)
-
-    def _levels(self, text: str) -> Sequence[Iterable[int]]:
-        steps = self.cut(text)
-        return (steps, *coarser(text, steps.data, _PARTS))
-
-    def level_machine(self, level: int) -> Machine:
-        steps = self.machine()
-        return ItemMachine(steps=steps, kinds=_PARTS, rank=level) if level else steps
-
-    def machine(self) -> Machine:
-        return _Steps()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -197,23 +170,16 @@ class _Steps(Machine):
         return {moved + start for start in starts if start < len(found)}
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts(Kinds):
-    """What a step begins: a section, a paragraph or neither."""
-
-    def of_step(self, text: str, start: int, end: int) -> tuple[str, int]:
-        before = max(0, start - _GAP)
-        line = _LINE_END.search(text, before, start) is not None
-        if line and (
-            _SECTION.match(text, start, min(end, start + _HEAD))
-            or _THOUGHT.search(text, before, start)
-        ):
-            return "theory", start + _HEAD
-        blank = _BLANK.search(text, before, start)
-        return "lemma" if blank else "", start + (_HEAD if text[start] in _BEGIN_SECTION else 1)
-
-
-_PARTS = _Parts()
+def _part(text: str, start: int, end: int) -> tuple[str, int]:
+    """Return what a step begins, a section, a paragraph or neither; the rule is a `Kinds`."""
+    before = max(0, start - _GAP)
+    line = _LINE_END.search(text, before, start) is not None
+    if line and (
+        _SECTION.match(text, start, min(end, start + _HEAD)) or _THOUGHT.search(text, before, start)
+    ):
+        return "theory", start + _HEAD
+    blank = _BLANK.search(text, before, start)
+    return "lemma" if blank else "", start + (_HEAD if text[start] in _BEGIN_SECTION else 1)
 
 
 def _is_label(text: str, start: int, end: int, *, line: bool) -> bool:
@@ -223,6 +189,23 @@ def _is_label(text: str, start: int, end: int, *, line: bool) -> bool:
         and bool(_LABEL.fullmatch(text[start:end].strip()))
         and not (line and text[start] == "#")
     )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChainOfThought(Stepwise):
+    """Ends a segment at each line end and after each sentence; labels stay with their step."""
+
+    version: ClassVar[int] = 3
+    lookahead = 1
+    reader: ClassVar[type[Machine]] = _Steps
+    level_names = ("step", "paragraph", "section")
+
+    @property
+    def kinds(self) -> Kinds:
+        return _part
+
+    def versions(self) -> dict[str, str]:
+        return {"tables": rules.tables()}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

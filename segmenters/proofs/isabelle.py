@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from segmenters.base import Machine
-from segmenters.proofs.items import Formal
+from segmenters.proofs.items import Stepwise
 from segmenters.proofs.scanning import Hidden, Rules, Scanner
 
 _WORDS = """
@@ -76,20 +76,6 @@ _BODY = _rules(r'"[^"\\]*+"')
 _HEADER = _rules(rf'"(?P<name>[^"\\]{{1,{_LONGEST}}})"|(?P<colons>::)')
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Isabelle(Formal):
-    """Starts a segment at each command of the outer syntax."""
-
-    version: ClassVar[int] = 3
-    dialect: ClassVar[str] = "isabelle"
-
-    # A cut before a command needs all of it, and a period and a letter that make it a long name.
-    lookahead = _REACH
-
-    def machine(self) -> Machine:
-        return _Commands()
-
-
 @dataclass(slots=True, kw_only=True)
 class _Commands(Scanner):
     modified: bool = False  # "private" and "qualified" start the step of the command after them
@@ -138,3 +124,15 @@ class _Commands(Scanner):
             self.own |= frozenset(self.waiting if word not in _PARTS else ())
             self.waiting = ()
         return True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Isabelle(Stepwise):
+    """Starts a segment at each command of the outer syntax."""
+
+    version: ClassVar[int] = 3
+    dialect: ClassVar[str] = "isabelle"
+
+    # A cut before a command needs all of it, and a period and a letter that make it a long name.
+    lookahead = _REACH
+    reader: ClassVar[type[Machine]] = _Commands

@@ -15,34 +15,28 @@ from __future__ import annotations
 import dataclasses
 import re
 from array import array
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
-from typing import ClassVar, Final, Protocol, Self
+from typing import ClassVar, Final, Self
 
 from segmenters.base import Machine, Segmenter, in_pieces
 from segmenters.places import nested_end
 
-LEVELS: Final = ("step", "lemma", "theory")
 # Characters that are read of a step to find its word, and of the white space before it.
 _LONGEST, _GAP = 8192, 60
 _BLANK = re.compile(r"(?:\r\n?|\n)[^\S\r\n]{0,40}+(?:\r\n?|\n)\s*\Z")
 
 
-class Kinds(Protocol):
-    """Tells what a step begins.
-
-    "lemma" and "theory" begin one; "other" ends a lemma; "above" is a comment, which an item
-    directly below joins; "tag" the same, over blank lines; "closes" ends a part of a theory.
-    """
-
-    def of_step(self, text: str, start: int, end: int) -> tuple[str, int]:
-        """Return the kind of text[start:end], and how far the text was read for it."""
+# Returns what the step text[start:end] begins, and how far the text was read for it. "lemma" and
+# "theory" begin one; "other" ends a lemma; "above" is a comment, which an item directly below
+# joins; "tag" the same, over blank lines; "closes" ends a part of a theory.
+Kinds = Callable[[str, int, int], tuple[str, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Words(Kinds):
+class Words:
     """Kinds by the word behind white space, attributes and comments."""
 
     words: re.Pattern[str]  # of the kinds, each a group
@@ -51,7 +45,7 @@ class Words(Kinds):
     nests: re.Pattern[str]  # comments, by the groups `open` and `close`
     head: int  # the most characters that these read
 
-    def of_step(self, text: str, start: int, end: int) -> tuple[str, int]:
+    def __call__(self, text: str, start: int, end: int) -> tuple[str, int]:
         place, end = start, min(end, start + _LONGEST)
         while place < end and not self.heads.match(text, place, end):
             found = self.skips.match(text, place, end)
@@ -242,7 +236,7 @@ def coarser(text: str, steps: Iterable[int], kinds: Kinds) -> tuple[array[int], 
     """Return the ends of lemmas and of theories, from the cuts of steps."""
     fold = _Fold()
     for start, end in pairwise(steps):
-        kind, _ = kinds.of_step(text, start, end)
+        kind, _ = kinds(text, start, end)
         fold.read(start, kind, blank=_blank(text, start))
     return fold.found
 
@@ -290,7 +284,7 @@ class ItemMachine(Machine):
             if place >= known:
                 break
             end = known if after < 0 else after
-            kind, read = self.kinds.of_step(self.text, place - base, end - base)
+            kind, read = self.kinds(self.text, place - base, end - base)
             if after < 0 and not final and min(read + base, place + _LONGEST) > known:
                 break
             self.fold.read(place, kind, blank=_blank(self.text, place - base))
@@ -303,22 +297,28 @@ class ItemMachine(Machine):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Formal(Segmenter):
-    """Base of the dialects of formal proofs: steps, lemmas and theories."""
+class Stepwise(Segmenter):
+    """Base of the segmenters that read a text step by step, on three levels."""
 
-    dialect: ClassVar[str]
+    reader: ClassVar[type[Machine]]  # of the steps
+    dialect: ClassVar[str] = ""  # a row of the table
+    level_names = ("step", "lemma", "theory")
 
-    level_names = LEVELS
+    @property
+    def kinds(self) -> Kinds:
+        """Return what tells the steps that begin a lemma or theory, or the like, from others."""
+        return kinds_of(self.dialect)
+
+    def machine(self) -> Machine:
+        return self.reader()
 
     def _ends(self, text: str) -> Iterable[int]:
         return in_pieces(self.machine(), text)
 
     def _levels(self, text: str) -> tuple[Iterable[int], ...]:
         steps = self.cut(text)
-        return (steps, *coarser(text, steps.data, kinds_of(self.dialect)))
+        return (steps, *coarser(text, steps.data, self.kinds))
 
     def level_machine(self, level: int) -> Machine:
         steps = self.machine()
-        return (
-            ItemMachine(steps=steps, kinds=kinds_of(self.dialect), rank=level) if level else steps
-        )
+        return ItemMachine(steps=steps, kinds=self.kinds, rank=level) if level else steps

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from segmenters.base import Machine, SpacedMachine
-from segmenters.proofs.items import Formal
+from segmenters.proofs.items import Stepwise
 from segmenters.proofs.scanning import Hidden, Rules, Scanner
 
 _COMMENTS_END = r"(?=[\r\n])"
@@ -32,7 +32,7 @@ _METAMATH_OPENS_OR_ENDS = frozenset("([.{}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Metamath(Formal):
+class Metamath(Stepwise):
     """Ends a segment after each statement, scope mark and comment between statements. Causal.
 
     `inner`: also end one at each step of a proof.
@@ -115,21 +115,8 @@ _PROOF: Final = {
 }
 
 
-_MIZAR_WORDS = r"(?P<word>(?<![\w'])(?:proof|now|hereby|begin)(?![\w']))|(?P<end>;)"
-_MIZAR_COMMENT = (Hidden("::", _COMMENTS_END),)
-_MIZAR: Final = {
-    False: Rules.of(_MIZAR_WORDS, signs=";:pnhb", hidden=_MIZAR_COMMENT, reach=len("hereby") + 1),
-    True: Rules.of(
-        rf"{_MIZAR_WORDS}|(?P<link>\.=)",
-        signs=";:pnhb.",
-        hidden=_MIZAR_COMMENT,
-        reach=len("hereby") + 1,
-    ),
-}
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Mizar(Formal):
+class Mizar(Stepwise):
     """Ends a segment after each ';' and where a block opens.
 
     `inner`: also before each link (`.=`) of a chain of equalities.
@@ -140,24 +127,26 @@ class Mizar(Formal):
     # A cut before "proof" needs the word and one character after it.
     lookahead = len("proof") + 1
 
-    def machine(self) -> "_MizarSteps":
-        return _MizarChains() if self.inner else _MizarSteps()
+    def machine(self) -> Machine:
+        return _MizarSteps(inner=self.inner)
 
 
 @dataclass(slots=True, kw_only=True)
 class _MizarSteps(Scanner):
-    rules: ClassVar[Rules] = _MIZAR[False]
+    inner: bool = False
+
+    rules: ClassVar[Rules] = Rules.of(
+        r"(?P<word>(?<![\w'])(?:proof|now|hereby|begin)(?![\w']))|(?P<end>;)|(?P<link>\.=)",
+        signs=";:pnhb.",
+        hidden=(Hidden("::", _COMMENTS_END),),
+        reach=len("hereby") + 1,
+    )
 
     def token(self, kind: str, match: re.Match[str], place: int) -> int:
-        if kind == "link" or match[0] == "proof":
+        if (kind == "link" and self.inner) or match[0] == "proof":
             self.cut(place)
         self.ended = kind != "link"
         return place + len(match[0])
-
-
-@dataclass(slots=True, kw_only=True)
-class _MizarChains(_MizarSteps):
-    rules: ClassVar[Rules] = _MIZAR[True]
 
 
 _FORMULA = r"(?:fof|cnf|tff|thf|tcf|tpi|qmf|include)\("
@@ -165,17 +154,6 @@ _FORMULA = r"(?:fof|cnf|tff|thf|tcf|tpi|qmf|include)\("
 _PLAIN = rf"[^()\[\]{{}}'\"%/\r\n]++|[\r\n](?!{_FORMULA})|'[^'\\]*+'"
 _FLAT = rf"[(\[{{](?:{_PLAIN})*+[)\]}}]"
 _NESTED = rf"[(\[{{](?:{_PLAIN}|{_FLAT})*+[)\]}}]"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Tptp(Formal):
-    """Ends a segment after each annotated formula and include."""
-
-    dialect: ClassVar[str] = "tptp"
-    lookahead = len("include(")  # a formula at the margin ends one with open brackets
-
-    def machine(self) -> Machine:
-        return _Formulas()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -208,3 +186,12 @@ class _Formulas(Scanner):
         elif not self.nest:
             self.ended = True
         return place + len(match[0])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tptp(Stepwise):
+    """Ends a segment after each annotated formula and include."""
+
+    dialect: ClassVar[str] = "tptp"
+    lookahead = len("include(")  # a formula at the margin ends one with open brackets
+    reader: ClassVar[type[Machine]] = _Formulas

@@ -211,8 +211,7 @@ class _Scan:
     def last_mark(self, start: int, end: int) -> str:
         """Return the last character of a display that a reader sees."""
         window = self.text[max(start, end - _WINDOW) : end]
-        behind = _BEHIND_MARK.search(window)
-        return (window[: behind.start()] if behind else window)[-1:] or _HIDDEN
+        return _BEHIND_MARK.sub("", window, count=1)[-1:] or _HIDDEN
 
     def heading(self, place: int) -> None:
         """End a heading after its argument, if that is on its line and no label follows."""

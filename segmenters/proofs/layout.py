@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, NamedTuple
 
 from segmenters.base import Machine
-from segmenters.proofs.items import Formal
+from segmenters.proofs.items import Stepwise
 from segmenters.proofs.scanning import Hidden, Rules, Scanner
 
 # What may be between a word and the end of its line.
@@ -86,31 +86,6 @@ _AGDA: Final = _layout(
     never=')]}\u27e9;#"',
     behind_sign=True,
 )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Lean(Formal):
-    """Starts a segment at each line that is a step. Causal: the first characters decide."""
-
-    version: ClassVar[int] = 2
-    dialect: ClassVar[str] = "lean"
-
-    # The character after them distinguishes "| " and "_ " from |x| and _x.
-    lookahead = 2
-
-    def machine(self) -> Machine:
-        return _LeanLines()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Agda(Formal):
-    """Starts a segment at each line that is a step. Causal: the first characters decide."""
-
-    dialect: ClassVar[str] = "agda"
-    lookahead = 2
-
-    def machine(self) -> Machine:
-        return _AgdaLines()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -238,3 +213,24 @@ class _AgdaLines(_Lines):
             opens = _AGDA_OPEN.search(text[max(0, start - _AGDA_BACK) : start])
             return "opens" if opens else ""
         return ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lean(Stepwise):
+    """Starts a segment at each line that is a step. Causal: the first characters decide."""
+
+    version: ClassVar[int] = 2
+    dialect: ClassVar[str] = "lean"
+
+    # The character after them distinguishes "| " and "_ " from |x| and _x.
+    lookahead = 2
+    reader: ClassVar[type[Machine]] = _LeanLines
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Agda(Stepwise):
+    """Starts a segment at each line that is a step. Causal: the first characters decide."""
+
+    dialect: ClassVar[str] = "agda"
+    lookahead = 2
+    reader: ClassVar[type[Machine]] = _AgdaLines

@@ -73,10 +73,6 @@ class Rules(NamedTuple):
         )
 
 
-def _places() -> array[int]:
-    return array("q")
-
-
 @dataclass(slots=True, kw_only=True)
 class Scanner(Machine):
     """Reads the tokens of a dialect; a subclass has its rules, and decides where steps start."""
@@ -90,7 +86,7 @@ class Scanner(Machine):
     ended: bool = False
     below: bool = False
     # Cuts of this piece; a whole text may have millions, and a list takes five times the memory.
-    found: array[int] = field(default_factory=_places)
+    found: array[int] = field(default_factory=lambda: array("q"))
 
     rules: ClassVar[Rules]
     looks_back: ClassVar[int] = 4  # characters before a token that it may read
@@ -117,7 +113,7 @@ class Scanner(Machine):
         place = min(max(~after, last + 1), size)
         self.context = min(place, self.looks_back)
         self.rest = text[place - self.context :]
-        cuts, self.found = self.found, _places()
+        cuts, self.found = self.found, array("q")
         return cuts
 
     def _run(self, pattern: re.Pattern[str], text: str, place: int, last: int, base: int) -> int:
