@@ -15,7 +15,7 @@ from segmenters.code import parsed
 from tests.segmenters.texts import any_text
 
 BLOCKS = (
-    "import a\nimport b\n\n# about f\n@decorated\ndef f(\n    x):\n    pass\n\n\nc = 1\nd = 2\n"
+    "import a\nimport b\n\n~# about f\n@decorated\ndef f(\n    x):\n    pass\n\n\n~c = 1\nd = 2\n"
 )
 
 
@@ -70,40 +70,28 @@ def test_statements_and_definitions_end_where_lines_end(language, text):
 
 
 def test_a_definition_starts_with_its_comments_and_decorators_by_machine_and_by_grammar():
-    lines, methods, blocks = logical("python").levels(BLOCKS)
-    assert pieces(BLOCKS, blocks) == [
-        "import a\nimport b\n\n",
-        "# about f\n@decorated\ndef f(\n    x):\n    pass\n\n\n",
-        "c = 1\nd = 2\n",
-    ]
-    assert "def f(\n    x):\n" in pieces(BLOCKS, lines)
-    found = nested(parsed.levels(BLOCKS, "python"), len(BLOCKS), count=3)
-    for level, cuts in zip(found, (lines, methods, blocks), strict=True):
-        assert level.tolist() == cuts.tolist()
+    text = BLOCKS.replace("~", "")
+    levels = logical("python").levels(text)
+    assert pieces(text, levels[2]) == BLOCKS.split("~")
+    assert "def f(\n    x):\n" in pieces(text, levels[0])
+    found = nested(parsed.levels(text, "python"), len(text), count=3)
+    assert [cuts.tolist() for cuts in found] == [cuts.tolist() for cuts in levels]
 
 
 @pytest.mark.parametrize(
-    ("language", "text", "expected"),
+    ("language", "marked"),
     [
         (
             "python",
-            "class A:\n    x = 1\n    # f\n    @d\n    def f(self):\n        pass\n    y = 2\n",
-            [
-                "class A:\n    x = 1\n",
-                "    # f\n    @d\n    def f(self):\n        pass\n",
-                "    y = 2\n",
-            ],
+            "class A:\n    x = 1\n~    # f\n    @d\n    def f(self):\n        pass\n~    y = 2\n",
         ),
-        (
-            "java",
-            "class A {\n  int x;\n  // f\n  void f() {\n  }\n  int y;\n}\n",
-            ["class A {\n  int x;\n", "  // f\n  void f() {\n  }\n", "  int y;\n}\n"],
-        ),
+        ("java", "class A {\n  int x;\n~  // f\n  void f() {\n  }\n~  int y;\n}\n"),
     ],
 )
-def test_a_method_starts_with_what_is_directly_above_it(language, text, expected):
+def test_a_method_starts_with_what_is_directly_above_it(language, marked):
+    text = marked.replace("~", "")
     levels = logical(language).levels(text)
-    assert pieces(text, levels[1]) == expected
+    assert pieces(text, levels[1]) == marked.split("~")
     assert pieces(text, levels[2]) == [text]
 
 

@@ -7,36 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segmenters import (
-    Agda,
-    ArithmeticSteps,
-    Auto,
-    ChainOfThought,
-    Hol,
-    Isabelle,
-    LaTeXProofs,
-    Lean,
-    Lines,
-    Metamath,
-    Mizar,
-    Official,
-    Pattern,
-    RandomCuts,
-    Segmenter,
-    Sentences,
-    Stride,
-    Tptp,
-)
+import segmenters
 from segmenters.base import Machine
 from segmenters.prose import rules
 from segmenters.prose.rules import sentence_ends
 from tests.segmenters.proofs.test_laws import PIECES
 from tests.segmenters.texts import any_text
 
-PYTHON = Lines(granularity="logical", language="python")
+PYTHON = segmenters.Lines(granularity="logical", language="python")
 # What each rule looks at; the texts of `any_text` are added.
 SIGNS = {
-    Sentences(backend="rules"): [
+    segmenters.Sentences(backend="rules"): [
         *(" ''", "''", " \u00bb", "\u00ab", "``", "[1]", " [12]", " [1234]", "[", "]", "\u201c"),
         *("\u3002", "\u201d", "\u2022 ", " \U0001f600", "\u263a", "\U0001f44d", "\U0001f130"),
         *("======", "---", "=", "_", " :)", " ;-(", "a@b.c>", "<x@y.org> ", "\u2029", " .", "!?"),
@@ -46,7 +27,7 @@ SIGNS = {
         *("\n* ", "\n- a", "\n1. a", "\n 2", "\n(1) b", "\n(", "\na) c", "\nb", ":\n", "p.m. M"),
         *("1,000.", "\u0e01", "\u0e01 ", "\u0e01  ", "\u0e81\n"),
     ],
-    Sentences(line_ends="auto"): [
+    segmenters.Sentences(line_ends="auto"): [
         *(
             "Word",
             "word",
@@ -63,22 +44,29 @@ SIGNS = {
     **{
         segmenter: pieces
         for segmenter, pieces in PIECES.items()
-        if not isinstance(segmenter, LaTeXProofs)
+        if not isinstance(segmenter, segmenters.LaTeXProofs)
     },
-    Metamath(inner=True): PIECES[Metamath()],
-    Mizar(inner=True): PIECES[Mizar()],
+    segmenters.Metamath(inner=True): PIECES[segmenters.Metamath()],
+    segmenters.Mizar(inner=True): PIECES[segmenters.Mizar()],
     PYTHON: [
         *"'\"()[]{}#\\\n\r \t:=ax",
         *("'''", '"""', "\\\n", "\\\r\n", "\r\n", "def ", "\n    return x", "\n  define", "\n"),
     ],
-    Lines(): ["\r", "\n", "\r\n", "\x0b", "\u2028", "x"],
-    Official(): [" ", ".", " .", "\n", "x"],
-    ArithmeticSteps(): ["=", "==", "<=", "\n", " = ", "1"],
-    Stride(length=3): ["x"],
-    RandomCuts(mean=3, seed=1): ["x", "y"],
+    segmenters.Lines(): ["\r", "\n", "\r\n", "\x0b", "\u2028", "x"],
+    segmenters.Official(): [" ", ".", " .", "\n", "x"],
+    segmenters.ArithmeticSteps(): ["=", "==", "<=", "\n", " = ", "1"],
+    segmenters.Stride(length=3): ["x"],
+    segmenters.RandomCuts(mean=3, seed=1): ["x", "y"],
 }
 # Characters that are read before a place is decided.
-_WAITS = {Hol: 48, Lean: 40, Agda: 40, Isabelle: 43, Mizar: 7, Tptp: 8}
+_WAITS = {
+    segmenters.Hol: 48,
+    segmenters.Lean: 40,
+    segmenters.Agda: 40,
+    segmenters.Isabelle: 43,
+    segmenters.Mizar: 7,
+    segmenters.Tptp: 8,
+}
 each = pytest.mark.parametrize("segmenter", SIGNS, ids=lambda s: type(s).__name__)
 
 
@@ -137,7 +125,9 @@ ENDLESS = [
 def test_a_run_without_end_is_followed_exactly_in_a_state_that_does_not_grow(segmenter):
     """So the cost of a push does not grow either: a machine reads its state and the piece alone."""
     # Behind an end of a sentence, signs like these may still belong to it, however many they are.
-    unbounded = (" \U0001f600", " [1]") * isinstance(segmenter, Sentences | ChainOfThought)
+    unbounded = (" \U0001f600", " [1]") * isinstance(
+        segmenter, segmenters.Sentences | segmenters.ChainOfThought
+    )
     for sign in ENDLESS:
         run = sign * (16_000 // len(sign))
         text = f"He left.{run}Then it rained{run}\n\nIt rained. And"
@@ -158,7 +148,7 @@ def test_the_sentence_rules_read_each_character_a_few_times(sign, monkeypatch):
         return sentence_ends(text, position=position, last=last, starts=starts)
 
     monkeypatch.setattr(rules, "sentence_ends", counted)
-    machine = Sentences().machine()
+    machine = segmenters.Sentences().machine()
     machine.push("He left")
     for _ in range(600):
         machine.push(sign)
@@ -169,11 +159,11 @@ def test_the_sentence_rules_read_each_character_a_few_times(sign, monkeypatch):
 @pytest.mark.parametrize(
     ("segmenter", "cure"),
     [
-        (Pattern(ends="a"), "it needs the whole text"),
-        (Sentences(next_word=True), "set next_word=false"),
-        (Sentences(backend="sentencizer"), "set backend=rules"),
-        (Lines(granularity="logical"), "set language=python"),
-        (Auto(), "segmenter.choose"),
+        (segmenters.Pattern(ends="a"), "it needs the whole text"),
+        (segmenters.Sentences(next_word=True), "set next_word=false"),
+        (segmenters.Sentences(backend="sentencizer"), "set backend=rules"),
+        (segmenters.Lines(granularity="logical"), "set language=python"),
+        (segmenters.Auto(), "segmenter.choose"),
     ],
     ids=repr,
 )
@@ -183,7 +173,7 @@ def test_what_cannot_be_followed_is_refused_with_the_reason(segmenter, cure):
 
 
 def test_a_segmenter_of_ones_own_can_join():
-    class Own(Segmenter):
+    class Own(segmenters.Segmenter):
         lookahead = 0
 
         def _ends(self, text):

@@ -7,23 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segmenters import (
-    Agda,
-    ChainOfThought,
-    Coq,
-    Hol,
-    Isabelle,
-    LaTeXProofs,
-    Lean,
-    Metamath,
-    Mizar,
-    Tptp,
-)
+import segmenters
 from tests.segmenters.proofs.test_laws import PIECES
 from tests.segmenters.texts import any_text
 
 LEVELS = {
-    Coq(): """Require Import Arith.
+    segmenters.Coq(): """Require Import Arith.
 Set Implicit Arguments.
 @t(** Sums. *)
 Section Sums.
@@ -42,7 +31,7 @@ End Sums.
 @tModule M.
 @lTheorem d : c = c. auto. Defined.
 """,
-    Lean(): """import Mathlib
+    segmenters.Lean(): """import Mathlib
 open Nat
 @t/-! # Sums -/
 
@@ -68,7 +57,7 @@ end A
 
 @tset_option x true
 """,
-    Isabelle(): """@ttheory A imports B keywords "foo" :: thy_goal begin
+    segmenters.Isabelle(): """@ttheory A imports B keywords "foo" :: thy_goal begin
 @tsection \\<open>Sums\\<close>
 text \\<open>alone\\<close>
 
@@ -86,7 +75,7 @@ hide_const x
 @end
 @tML \\<open>lemma\\<close>
 """.replace("  lemma\n@end", "end"),
-    Mizar(): """environ
+    segmenters.Mizar(): """environ
  vocabularies A;
 @tbegin :: Sums
 reserve x for set;
@@ -104,7 +93,7 @@ end;
 end;
 @lreserve y for set;
 """,
-    Metamath(): """$c wff |- $.
+    segmenters.Metamath(): """$c wff |- $.
 $v ph $.
 @l$( Above. $)
 wph $a wff ph $.
@@ -122,7 +111,7 @@ $}
 =-=-=-= $)
 $d x y $.
 """,
-    Agda(): """-- A file.
+    segmenters.Agda(): """-- A file.
 
 @tmodule A where
 
@@ -146,7 +135,7 @@ open C
 @ldata N : Set where
   @lzero : N
 """,
-    Hol(): """open HolKernel;
+    segmenters.Hol(): """open HolKernel;
 @tTheory a
 Ancestors b
 @l(* above *)
@@ -169,7 +158,7 @@ let A = prove
 @llet D = new_definition `d = 1`;;
 @lneeds "b.ml";;
 """,
-    Tptp(): """% A problem.
+    segmenters.Tptp(): """% A problem.
 include('a.ax').
 @l% above
 fof(a, axiom, p(X)).
@@ -178,7 +167,7 @@ fof(c, negated_conjecture, ~q(X)).
 fof(d, plain, p(X), inference(e, [], [a])).
 @lcnf(e, lemma, p).
 """,
-    ChainOfThought(): """Let us see.
+    segmenters.ChainOfThought(): """Let us see.
 It is.
 
 @lSo. Then
@@ -186,7 +175,7 @@ It is.
 A
 @tStep 3: B
 """,
-    LaTeXProofs(): """A. B
+    segmenters.LaTeXProofs(): """A. B
 
 @lC
 @t\\section{D}
@@ -211,7 +200,7 @@ def test_lemmas_and_theories_begin_here(segmenter):
 
 @pytest.mark.parametrize(
     "segmenter",
-    [s for s in LEVELS if not isinstance(s, LaTeXProofs)],
+    [s for s in LEVELS if not isinstance(s, segmenters.LaTeXProofs)],
     ids=lambda s: type(s).__name__,
 )
 @given(data=st.data(), seed=st.integers(0, 99))
@@ -234,4 +223,4 @@ def test_levels_are_the_same_while_text_is_written(segmenter, data, seed):
 
 def test_a_document_in_latex_is_followed_on_no_level():
     with pytest.raises(ValueError, match="the end of a formula or listing"):
-        LaTeXProofs().level_machine(1)
+        segmenters.LaTeXProofs().level_machine(1)

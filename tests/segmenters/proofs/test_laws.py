@@ -5,25 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segmenters import (
-    Agda,
-    ChainOfThought,
-    Coq,
-    Hol,
-    Isabelle,
-    LaTeXProofs,
-    Lean,
-    Metamath,
-    Mizar,
-    Tptp,
-)
+import segmenters
 from tests.segmenters.texts import any_text, grows_too_fast
 
 WORDS = [
     *("a", "B", "x1", "Then", "one", " ", " ", "  ", "\n", "\n", "\n\n", "\r\n", "\r", "\t", ". ")
 ]
 PIECES = {
-    ChainOfThought(): [
+    segmenters.ChainOfThought(): [
         *"1.:)(*-",
         *("Step ", "Step 2: ", "Case", "(b) ", "1. ", "12", "\u2028", "Mr. "),
         *("\\[", "\\]", "$$", "$", "\\(", "\\)", "$5", " $", "$ ", "\\\\", "\\$", ".", "?"),
@@ -31,8 +20,19 @@ PIECES = {
         *("\\begin{", "align", "}", "\\end{", "\\begin{verbatim}", "\\end{verbatim}", ","),
         *("```", "\n```py", "\n| a", "\n# ", "<think>", "</think>", "<thi", "[asy]", "[/asy]"),
     ],
-    Coq(): [*'.-+*{}:()"[]', "(*", "*)", "...", "..", "2: {", "all:", "[x]", "Qed.", "1 - 2 : {"],
-    LaTeXProofs(): [
+    segmenters.Coq(): [
+        *'.-+*{}:()"[]',
+        "(*",
+        "*)",
+        "...",
+        "..",
+        "2: {",
+        "all:",
+        "[x]",
+        "Qed.",
+        "1 - 2 : {",
+    ],
+    segmenters.LaTeXProofs(): [
         *"$%\\{}[].,",
         *("$$", "\\[", "\\]", "\\(", "\\)", "\\item", "\\par", "\\section{", "\\section"),
         *("\\verb|", "\\begin{proof}", "\\end{proof}", "\\begin{align*}", "\\end{align*}"),
@@ -40,37 +40,37 @@ PIECES = {
         *("\\begin{tabular}", "equation", "\\end{tabular}", "\\subsubsection*", "% c", "|"),
         *("\\qedhere", "\\begin{theorem}["),
     ],
-    Lean(): [
+    segmenters.Lean(): [
         *"\"'-/|_\u00b7<>)]}@:=",
         *("/-", "-/", "--", "by", ":=", "=>", "| ", "_ ", "calc", "in", "@[simp]", "    ", "where"),
         *("'\"'", '\\"', "theorem", "do"),
     ],
-    Agda(): [
+    segmenters.Agda(): [
         *"\"'-{}()=|;:",
         *("{-", "-}", "{-#", "#-}", "--", "where", "=", "| ", "begin", "    ", "module", "data"),
         *("'\"'", '\\"', "a : b", "private"),
     ],
-    Tptp(): [
+    segmenters.Tptp(): [
         *"()[]{}.'\"%/*,\\",
         *("fof(", "\nfof(a, axiom, ", "include('a').", "/*", "*/", ").", "% c", "\\'", "1.5"),
     ],
-    Hol(): [
+    segmenters.Hol(): [
         *"()[]{};,'\"`\u2018\u2019\u201c\u201d",
         *("\nTheorem a:", "\nProof\n", "\nQED\n", "\nval a", "\nDefinition", "\nEnd", "open b"),
         *("prove (", "store_thm(", "THEN ", "\n  >> ", " \\\\ ", ">- ", ";;", "``", "\n(*", "(*"),
         *("*)", "let A = prove\n (", "THENL [", "\nlet "),
     ],
-    Isabelle(): [
+    segmenters.Isabelle(): [
         *"\"`\\.{}()*?'",
         *("(*", "*)", "\\<open>", "\\<close>", "\u2039", "\u203a", "{*", "*}", "lemma", "proof"),
         *("by", "qed", "..", " . ", "have", "foo.", "sledgehammer_params", "quickcheck_generator"),
         *("theory", "keywords", '"foo"', " :: thy_decl", " and ", "begin", "foo", "private "),
     ],
-    Metamath(): [
+    segmenters.Metamath(): [
         *"$.(){}[]ABUVZ?",
         *("$.", "$(", "$)", "${", "$}", "$a", "$p", "$=", "$[", "$]", " ( a ) "),
     ],
-    Mizar(): [
+    segmenters.Mizar(): [
         *";:'.=",
         *(".=", "::", ":: c", "proof", "now", "hereby", "end;", "begin", "proofs", "let"),
     ],
@@ -91,7 +91,7 @@ def test_steps_tile_the_text_and_are_decided_within_the_lookahead(segmenter, dat
     cuts = segmenter.cut(text)
     assert cuts.dtype == np.int64 and cuts[0] == 0 and cuts[-1] == len(text)
     assert (np.diff(cuts) > 0).all()
-    listing = isinstance(segmenter, LaTeXProofs) and "verbatim" in text
+    listing = isinstance(segmenter, segmenters.LaTeXProofs) and "verbatim" in text
     for place in cuts[1:-1].tolist():
         assert listing or not text[place].isspace()
     for length in range(1, len(text)):

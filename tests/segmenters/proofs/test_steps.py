@@ -4,22 +4,10 @@ from itertools import pairwise
 
 import pytest
 
-from segmenters import (
-    Agda,
-    ArithmeticSteps,
-    ChainOfThought,
-    Coq,
-    Hol,
-    Isabelle,
-    LaTeXProofs,
-    Lean,
-    Metamath,
-    Mizar,
-    Tptp,
-)
+import segmenters
 
 MARKED = {
-    Coq(): [
+    segmenters.Coq(): [
         "Lemma a : b = b.\n@@Proof.\n  @@reflexivity.\n@@Qed.\n",
         "(* One. Two (* Three. *) *) Check (f.g).",
         *('Notation "x . y" := (f x y). @@Check ".".', 'Check "a "" . b". @@Check c.'),
@@ -34,7 +22,7 @@ MARKED = {
         "Definition two := 1.5%R.\n@@Check Nat.add.\r\n@@Check a.\t@@Check b.",
         *("Check (* never closed. Check b. ", 'Check "never closed. Check b. '),
     ],
-    Lean(): [
+    segmenters.Lean(): [
         "theorem a (n : Nat)\n    (h : n = 0) :\n    n = n := by\n  @@simp\n\n@@example : b := c\n",
         "by\n  @@rw [a,\n    b]\n  @@exact\n    c",
         "constructor\n@@\N{MIDDLE DOT} intro x\n  @@simp\n@@\N{MIDDLE DOT} rfl",
@@ -51,7 +39,7 @@ MARKED = {
         "have : |a| = b +\n    |c| := d",
         "/- never closed\nby\nsimp",
     ],
-    Isabelle(): [
+    segmenters.Isabelle(): [
         'theory A imports B begin\n@@lemma a: "b"\n  @@by simp\n@@end',
         'from assms @@have "x" @@using foo.proof @@by (rule a) \n@@then @@show ?thesis @@..\n@@qed',
         "proof (induct n)\n  @@case 0\n  @@{ @@fix x @@}\n@@next\n  @@show ?case @@.\n@@qed",
@@ -63,26 +51,26 @@ MARKED = {
         ' quasi_command and "o" :: diag abbrevs "p" = "q" begin\n@@foo x @@bar y baz p q by_x @@o',
         'have "\\<proof>" "... = 1" @@also @@have "x" @@finally @@show "y" @@sorry',
     ],
-    Metamath(): [
+    segmenters.Metamath(): [
         "$c |- wff $.\n@@$v ph $.\n@@wph $f wff ph $.",
         "$( One $. two. $)\n@@${\n  @@a.1 $e |- ph $.\n  @@a $a |- ph $( in $. it $) $.\n@@$}\n",
         "th1 $p |- ps $= ( a b ) AB $.\n@@$[ other.mm $]\n@@$( Never closed $.",
         "$d x y$.@@$d x z$.",
     ],
-    Mizar(): [
+    segmenters.Mizar(): [
         "theorem Th1: for x holds P[x]\n@@proof\n  @@let x;\n  @@thus thesis by A1;\n@@end;",
         "let x; :: a; proof\n@@:: b; c\nlet y;@@let z;",
         "A1: now\n  @@let x;\n@@end;\n@@hereby @@assume proofs;\n@@end;",
         "environ vocabularies A;\n@@begin\n@@reserve x for set;",
     ],
-    Agda(): [
+    segmenters.Agda(): [
         "module A where\n\n@@open import B\n@@a : B \u2192\n    C\n@@a x = y\n  where\n  @@y = x\n",
         "f =\n  @@begin\n    @@a  \u2261\u27e8 b \u27e9\n    @@c  \u220e\n@@-- d\n{- e -}\ng : H\n",
         "{-# OPTIONS --safe #-}\n@@a with b\n@@... | c = d\n@@... | e\n  @@| f = '\"'\n",
         '@@g = "\\"\nh"'[2:],
         "x = record\n  { a = b\n  ; c = d -- where\n  }\n@@y' = a--b\n  c\n",
     ],
-    Hol(): [
+    segmenters.Hol(): [
         """Theory A
 @@Ancestors b
 @@Theorem c[simp]:
@@ -117,12 +105,12 @@ fun h x =
 @@(* J *)
 let K = 'L';;""",
     ],
-    Tptp(): [
+    segmenters.Tptp(): [
         "% a.\nfof(a, axiom, p(1.5) & 'b. (' = \"c).\"). % d.\n@@% e\ninclude('f.ax', [g]).\n"
         "@@/* h. */ cnf(i, plain, j).",
         "fof(a, axiom, ( p .\n@@fof(b, axiom, (q)).\n@@thf(c, type, d: $i > $o).",
     ],
-    ChainOfThought(): [
+    segmenters.ChainOfThought(): [
         "Step 1: Add two and three. @@We get five.\n@@Step 2: Done. @@Step 3. Check it.",
         "1. Assume it. @@Then go on.\n@@2. Stop.\n\n\n@@(c) Fine. @@IV. Finer.",
         "**Step 4:** Multiply. @@Case (b). None.\n@@Therefore x is big! @@So?",
@@ -149,7 +137,7 @@ let K = 'L';;""",
         "### Step 1. Add. Then\n\n@@| a. B | $x |\n@@|---|---|\n@@```py\n@@'A. B'\n@@```\n@@So.",
         "[asy]\nsize(200);\n\nDraw((0,0)--(1,1));\n[/asy]\n@@Then\n$a=1$\n@@$b=2$\n@@c",
     ],
-    LaTeXProofs(): [
+    segmenters.LaTeXProofs(): [
         "Let $x. Y$ be \\(a. B\\) small. @@$G$ is a group. @@Then",
         "We have\n$$ a = b. $$\n@@Hence \\[ c = d, \\] where $c$ is. @@So",
         "So\n\\[ e \\]\n@@Then\n\\[ f \\]\nso on",
@@ -167,15 +155,15 @@ let K = 'L';;""",
         "By \\cite[Prop. A]{b}, it is~\\$5. @@Good",
         "a\n\n@@b\r\n\r\n@@c",
     ],
-    ArithmeticSteps(): [
+    segmenters.ArithmeticSteps(): [
         *("(1+2)*3 =@@ 3*3 =@@ 9", "1+1=@@2\n@@2*2=@@4\n"),
         *(f"a {sign} b" for sign in ("==", "<=", ">=", "!=", ":=", "===")),
     ],
-    Metamath(inner=True): [
+    segmenters.Metamath(inner=True): [
         "t $p |- a $=\n  @@ab $( c d $) @@ax-mp @@? $.\n@@$( $= a b $)",
         "t $p |- a $= @@( a b ) @@A@@UBZ@@C\n  @@U\n V A@@? $.\n@@$c x $.",
     ],
-    Mizar(inner=True): ["A1: a = b by C\n  @@.= c :: .= d\n  @@.= e;\n@@x@@.= y;"],
+    segmenters.Mizar(inner=True): ["A1: a = b by C\n  @@.= c :: .= d\n  @@.= e;\n@@x@@.= y;"],
 }
 
 
@@ -191,15 +179,23 @@ def test_steps_end_where_marked(segmenter, marked):
 
 
 def test_only_the_next_character_is_read_where_a_terminator_needs_it():
-    assert [s.lookahead for s in (ChainOfThought(), Coq(), Metamath(), Lean())] == [1, 1, 1, 2]
-    assert Mizar().lookahead == len("proof;")
-    assert Isabelle().lookahead == len("x" * 41 + ".x")
+    assert [
+        s.lookahead
+        for s in (
+            segmenters.ChainOfThought(),
+            segmenters.Coq(),
+            segmenters.Metamath(),
+            segmenters.Lean(),
+        )
+    ] == [1, 1, 1, 2]
+    assert segmenters.Mizar().lookahead == len("proof;")
+    assert segmenters.Isabelle().lookahead == len("x" * 41 + ".x")
 
 
 def test_steps_form_paragraphs_and_sections():
     text = "<think>\nA. B\n\nC\n</think>\n\n## Step 1\nD. E\n\nF\n**Step 2:** G\n"
-    names = ChainOfThought().level_names
-    levels = dict(zip(names, ChainOfThought().levels(text), strict=True))
+    names = segmenters.ChainOfThought().level_names
+    levels = dict(zip(names, segmenters.ChainOfThought().levels(text), strict=True))
     starts = {name: [text[cut : cut + 1] for cut in levels[name][:-1]] for name in names}
     assert starts["section"] == ["<", "<", "#", "*"]
     assert starts["paragraph"] == ["<", "C", "<", "#", "F", "*"]

@@ -1,4 +1,7 @@
-"""Logical lines of Python: the machine against `tokenize`, against itself in pieces, and broken."""
+"""Logical lines of Python and of Haskell, by readers of their own, which need no grammar.
+
+Python against `tokenize` and in pieces; Haskell, and Python too, against tree-sitter.
+"""
 
 import io
 import random
@@ -15,7 +18,9 @@ from hypothesis import strategies as st
 
 from segmenters import Lines
 from segmenters.code import parsed
+from segmenters.code.haskell_lines import item_ends
 from segmenters.code.python_lines import PythonLines
+from tests.segmenters.snippets_other import SNIPPETS
 from tests.segmenters.texts import any_text, grows_too_fast
 
 LOGICAL = Lines(granularity="logical", language="python")
@@ -34,6 +39,13 @@ _PARTS = [
     ),
 ]
 python_soup = st.lists(st.sampled_from(_PARTS), max_size=40).map("".join)
+_HASKELL = [
+    *"(){}[],;\"'\\\n\r\t `#|=",
+    *("where", "let ", "do\n", "of\n  ", "in ", "\\case", "module A where\n", "{-", "-}", "--"),
+    *("-- |", "\n  ", "\n    ", "a", "b' ", "1", "->", "<-", "then ", "else ", "#if\n", '"\\'),
+    *("'a'", "'"),
+]
+haskell_soup = st.lists(st.sampled_from(_HASKELL), max_size=60).map("".join)
 HOSTILE = ["'", '"', '"""', "(", ")", "\\", "\0", "\n", "\r", "(\n", "'\\", '"\n', "({[", "x\\ "]
 
 
@@ -42,8 +54,9 @@ _NO_STATEMENT = {
 }
 
 
-def pieces(text):
-    return [text[start:end] for start, end in pairwise(LOGICAL.cut(text))]
+def pieces(text, language="python"):
+    cuts = Lines(granularity="logical", language=language).cut(text)
+    return [text[start:end] for start, end in pairwise(cuts)]
 
 
 def tokenized(text):
@@ -161,3 +174,47 @@ def test_hostile_text_takes_linear_time(unit):
     texts = [(unit * (size // len(unit) + 1))[:size] for size in (50_000, 200_000)]
     assert [LOGICAL.cut(text)[-1] for text in texts] == [50_000, 200_000]
     assert not grows_too_fast(LOGICAL.cut, *texts, most=6.25, slack=0.005)
+
+
+@given(text=st.one_of(haskell_soup, any_text))
+def test_items_of_haskell_end_where_physical_lines_end(text):
+    ends = item_ends(text).tolist()
+    assert ends == sorted(set(ends))
+    assert set(ends) <= set(Lines().cut(text).tolist()) | {len(text)}
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        ["f = g (\n  1)\n", "h = 2\n"],
+        ["f x\n  | x > 1\n  , y = 2\n  | otherwise = 3\n", "  where y = 1\n", "g = 1\n"],
+        ["f = do\n", "    if a\n    then b\n    else c\n", "    d\n"],
+        ["f = let a = 1\n", "        b = 2\n    in a\n       + b\n", "g = 1\n"],
+        ["f = forM_ a (\\b -> do\n", "  c\n", "  d)\n    e\n", "g = 1\n"],
+        ["f = \\case\n", "  A -> 1\n", "  B ->\n    2\n"],
+        ["data A = A {\n  b :: Int,\n  c :: Int\n}\n", "g = 1\n"],
+        ["f = do { a;\n b }\n", "g = 1\n"],
+        ['f = "a\\\n  \\ where"\n', "g = 'd' where\n", "  h' = '\\''\n"],
+        ["f = 1 {- a\n {- do -} -} + 2\n", "-- a\n", "#if B\n", "g = 1\n", "#endif\n"],
+        ["f = 1\n  -- not do\n  + 2\n", "\n", "-- |\n", "-- a\n", "g = 1\n"],
+        ["f = do\n", "\ta\n", "        b\n"],
+        ["f = (1\n", "g = 2)\n", "h = {\n", "i = 2\n"],
+        ["main = do\n", "  a\n", "  where\n", "  b = 1\n", "c = 2\n"],
+        ["{- a\n", "f = 1\n"],
+    ],
+)
+def test_layout_says_where_items_begin(expected):
+    assert pieces("".join(expected), "haskell") == expected
+
+
+def test_the_grammar_agrees_where_it_can_parse():
+    text = SNIPPETS["haskell"].replace("@=|\n", "\n").replace("@|\n", "\n")
+    assert item_ends(text).tolist() == parsed.logical_ends(text, "haskell").tolist()
+
+
+@pytest.mark.parametrize(
+    "unit", ["{-", "(", "do ", "a {\n", '"\\', "\\ ", "where\n", "let\n a", "'"]
+)
+def test_long_runs_of_openings_are_tiled(unit):
+    text = unit * 5_000
+    assert "".join(pieces(text, "haskell")) == text
