@@ -1,4 +1,8 @@
-"""Documents of several kinds of text. In a marked text, '@@' stands where a segment ends."""
+"""Documents of several kinds of text.
+
+In documents.txt a line "%%% FORMAT" begins an example of that format, in which U+00A6 stands where
+a segment begins, U+00B6 a paragraph, U+00A7 a section, and U+240D for a carriage return.
+"""
 
 import ast
 import json
@@ -12,13 +16,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import segmenters
-from segmenters import Lines, Mixed, Sentences
+from segmenters import Auto, Lines, Mixed, Sentences
 from segmenters.documents import markdown
 from segmenters.documents.mixed import FORMATS
+from segmenters.documents.notebook import parts
 from segmenters.places import Walk
 from tests.segmenters.grammar import document
 from tests.segmenters.texts import any_text, grows_too_fast
 
+_ROWS = Path(__file__).with_name("documents.txt").read_text(encoding="utf-8").split("%%% ")[1:]
+EXAMPLES = [tuple(row.replace("\u240d", "\r")[:-1].split("\n", 1)) for row in _ROWS]
+MARKS = "\u00a6\u00b6\u00a7"
+CELLS = [
+    {"cell_type": "markdown", "source": ["# A. B\n", "\n", '\U0001f600 \\ "c". D\n', "\n", "E"]},
+    {"cell_type": "code", "source": ["a\n", "b"], "outputs": [{"text": ["c\n", "d"]}]},
+]
+NOTEBOOK = json.dumps({"cells": CELLS}, indent=1)
+# What each format has of examples, to be damaged.
+WHOLE = {
+    format: "\n\n".join(re.sub(f"[{MARKS}]", "", row) for name, row in EXAMPLES if name == format)
+    for format in FORMATS
+} | {"notebook": NOTEBOOK}
 _PIECES = [
     *("```", "~~~", "````", "```python\n", "\n", "\n", "\n\n", "# ", "- ", "1. ", "| a |", "---"),
     *("===", "    ", "<p>", "</p>", "<b>", "</b>", "<pre>", "</pre>", "<script>", "</script>"),
@@ -31,21 +49,43 @@ _PIECES = [
     *('{"cells": [', '{"source": [', '"a\\n"', '"', "\\u00e9", ", ", "]}", ": "),
 ]
 documents = st.one_of(st.lists(st.sampled_from(_PIECES), max_size=40).map("".join), any_text)
+each = pytest.mark.parametrize("format", FORMATS)
 
 
-def check(format, marked):
-    pieces = marked.split("@@")
-    text = "".join(pieces)
-    cuts = Mixed(format=format).cut(text).tolist()
-    assert [text[start:end] for start, end in pairwise(cuts)] == pieces
+def segments(format, text, **options):
+    cuts = Mixed(format=format, **options).cut(text).tolist()
+    return [text[start:end] for start, end in pairwise(cuts)]
 
 
-@pytest.mark.parametrize("format", FORMATS)
-@given(text=documents)
-def test_segments_tile_the_document(format, text):
-    cuts = Mixed(format=format).cut(text)
-    assert cuts[0] == 0 and cuts[-1] == len(text)
-    assert (np.diff(cuts) > 0).all()
+@pytest.mark.parametrize(("format", "marked"), EXAMPLES)
+def test_each_part_is_cut_as_what_it_is(format, marked):
+    text = re.sub(f"[{MARKS}]", "", marked)
+    ranks = np.zeros(len(text), dtype=int)
+    for cuts in Mixed(format=format).levels(text):
+        ranks[cuts[1:-1]] += 1
+    shown = [MARKS[:rank][-1:] + sign for rank, sign in zip(ranks.tolist(), text, strict=True)]
+    assert "".join(shown) == marked
+    assert "".join(segments(format, text)) == text
+
+
+@each
+@given(data=st.data())
+def test_segments_tile_whatever_is_left_of_a_document(format, data):
+    text = WHOLE[format]
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, len(text)))
+    damaged = text[:start] + data.draw(any_text) + text[end:]
+    for shown in (damaged, data.draw(documents)):
+        assert "".join(segments(format, shown)) == shown
+
+
+@each
+def test_the_finest_level_is_the_cut(format):
+    text = "".join(WHOLE.values())
+    for reader in (Mixed(format=format), Auto()):
+        levels = reader.levels(text)
+        assert levels[0].tolist() == reader.cut(text).tolist()
+        assert len(levels) == len(reader.level_names) == 3
 
 
 def test_formats_read_by_loops_that_end():
@@ -65,59 +105,9 @@ def test_a_walk_moves_forward_whatever_is_matched_or_skipped():
     assert [match.start() for match in Walk(re.compile("b"), "bb", 0, 1)] == [0]
 
 
-@pytest.mark.parametrize(
-    "marked",
-    [
-        "# One. Two\n@@Text here. @@More\nof it.\n\n@@Setext\n======\n@@After. @@End",
-        "- one. @@Two.\n@@- three\n  more\n\n@@1. First. @@Go.\n@@2. Second",
-        "| a | b. C |\n@@|---|---|\n@@| c | d |\n\n@@Text",
-        "Say:\n\n@@```python\n@@x = 1\n@@\n@@y = 2. Z\n@@```\n\n@@Done. @@Yes",
-        "~~~\n@@```\n@@a. B\n@@~~~~ \n@@After. @@End",
-        "````c++ {x}\n@@```\n@@int a;\n@@never closed. Never",
-        "1. \n@@    > One. @@Two\n    > goes on.\n@@2. Three",
-        "- item\n\n@@  ```sh\n@@  ls. A\n@@  ```\n@@",
-        "Not ```a fence``` at all. @@Yes\n\n@@    ```\n@@    indented. Code\n@@\n@@After. @@End",
-        "---\n@@title: A. B\n@@---\n@@Text. @@More",
-        "One\r\n@@```\r\n@@a\r\n@@```\r\n@@Two. @@Three",
-    ],
-)
-def test_markdown_fences_are_lines_and_the_rest_sentences(marked):
-    check("markdown", marked.removesuffix("@@"))
-
-
-@pytest.mark.parametrize(
-    "marked",
-    [
-        "<body>\n<p>One <b>two.</b> @@Three. @@<i>Four</i> five.</p>\n@@<p>Six</p></body>",
-        '<ul class="a. B"><li>A</li>@@<li>B. @@C<br>@@D</ul> <!-- x. Y -->',
-        "Text. @@More\n@@<pre>\n@@a. B\n@@c</pre>\n@@Then. @@End",
-        "<script>\n@@let a = '<p>. B';\n@@</script>\n@@One a < two. @@Two",
-        "<pre>never closed. @@Yes",
-        "<div></div><p>Hello big world.</p>@@<p><i>So</i> it is.</p>",
-        "<hr><pre>\n@@a\n@@</pre>\n@@</div> <p>Hello big world.</p>",
-    ],
-)
-def test_tags_stay_with_their_text(marked):
-    check("html", marked)
-
-
-def test_a_paper_has_a_preamble_of_lines_and_a_text_of_sentences():
-    check(
-        "latex",
-        "\\documentclass{a}\n@@\\usepackage{b} % c. D\n@@\\begin{document}\nIt is. @@So $x. A$. @@"
-        "B\n@@\\begin{proof}\nOne. @@Two.\n\\end{proof}\n\\end{document}\n",
-    )
-    check("latex", "It is. @@So")
-
-
-def test_a_notebook_is_cut_at_the_lines_of_its_file():
-    text = json.dumps({"cells": [{"source": ["a = 1\n", "b. C"]}], "nbformat": 4}, indent=1)
-    assert Mixed(format="notebook").cut(text).tolist() == Lines().cut(text).tolist()
-
-
 def test_prose_alone_is_cut_as_sentences_are():
     text = "Dr. Who came. It rained!\n\nThe end"
-    assert Mixed().cut(text).tolist() == Sentences(backend="rules").cut(text).tolist()
+    assert Mixed().cut(text).tolist() == Sentences().cut(text).tolist()
 
 
 def test_an_unknown_format_is_named():
@@ -126,75 +116,20 @@ def test_an_unknown_format_is_named():
 
 
 HOSTILE = [
-    *(
-        "```\n",
-        "`" * 50 + "\n",
-        "~",
-        "~~~ `",
-        "#",
-        "# \n",
-        "- ",
-        "- a\n",
-        "| ",
-        "---\n",
-        "a:\n",
-        " \n",
-    ),
-    *(
-        "<",
-        "<a '",
-        '<a "',
-        "<p>",
-        "</p>",
-        "<pre>",
-        "</pre>",
-        "<script>a",
-        "<!--",
-        "<b>. ",
-        "&",
-        "\0",
-    ),
-    *(
-        "\\documentclass",
-        "\\begin{document}\n",
-        "  \n",
-        "\t",
-        "[",
-        "1. ",
-        "\n",
-        "\ud800",
-        "</b>. ",
-        "=",
-    ),
-    *(
-        "> ",
-        ">\n",
-        "From a 1999\n\n",
-        "--- a\n+++ b\n",
-        "::\n",
-        "::\n\n a\n",
-        ".. code::\n",
-        '"',
-        "\\",
-    ),
-    *(
-        '{"cells":[{"source":["',
-        "$$\n",
-        "$a",
-        "\\begin{a}\n",
-        "- ```\n",
-        "a|b\n-|-\n",
-        "<!--\n",
-        "&amp;",
-    ),
-    *("<div>\n", "\\begin{verbatim}\n", "``a", "`a\n", "From: a\n", "A" * 70 + "\n", "a\n---\n"),
+    *("```\n", "`" * 50 + "\n", "~", "~~~ `", "#", "# \n", "- ", "- a\n", "| ", "---\n", "a:\n"),
+    *(" \n", "<", "<a '", '<a "', "<p>", "</p>", "<pre>", "</pre>", "<script>a", "<!--", "<b>. "),
+    *("&", "\0", "\\documentclass", "\\begin{document}\n", "  \n", "\t", "[", "1. ", "\n"),
+    *("\ud800", "</b>. ", "=", "> ", ">\n", "From a 1999\n\n", "--- a\n+++ b\n", "::\n"),
+    *("::\n\n a\n", "\\", ".. code::\n", '"', '{"cells":[{"source":["', "$$\n", "$a"),
+    *("\\begin{a}\n", "- ```\n", "a|b\n-|-\n", "<!--\n", "&amp;", "<div>\n", "``a", "`a\n"),
+    *("\\begin{verbatim}\n", "From: a\n", "A" * 70 + "\n", "a\n---\n"),
 ]
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@each
 def test_hostile_documents_take_linear_time(format):
     for piece in HOSTILE:
-        texts = (piece * (size // len(piece)) for size in (8_000, 16_000))
+        texts = (piece * (size // len(piece)) for size in (5_000, 10_000))
         assert not grows_too_fast(Mixed(format=format).cut, *texts, most=2.5, slack=0.05), piece
 
 
@@ -204,3 +139,85 @@ def test_markdown_read_in_paragraphs_has_the_parts_of_its_lines(monkeypatch):
     parts = [[part[:3] for part in markdown.parts(text)] for text in texts]
     monkeypatch.setattr(markdown, "_LINES", markdown._LINE)
     assert parts == [[part[:3] for part in markdown.parts(text)] for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("format", "text"),
+    [
+        (
+            "html",
+            '<pre><code class="language-python">f(&quot;(&quot;,\n  <b>2</b>)\nx</code></pre>',
+        ),
+        ("html", "<script>f(1,\n  2);\n</script>"),
+        ("latex", "\\begin{minted}{python}\nf(1,\n  2)\n\\end{minted}\n"),
+        ("rst", ".. code:: python\n\n   f(1,\n     2)\n   x\n"),
+        ("markdown", "> ```python\n> f(1,\n>   2)\n> x = 3\n> ```\n"),
+    ],
+)
+def test_code_in_documents_has_logical_lines_in_its_language(format, text):
+    found = segments(format, text, granularity="logical")
+    assert any("f(" in segment and "2" in segment and "x" not in segment for segment in found)
+
+
+def test_a_cell_of_a_notebook_is_a_section():
+    _, paragraphs, sections = (cuts.tolist() for cuts in Mixed(format="notebook").levels(NOTEBOOK))
+    begins = [NOTEBOOK[cut:].strip()[:6].split("\\n")[0] for cut in sections[1:-1]]
+    assert begins == ['"# A. ', '"a']
+    assert len(paragraphs) == 1 + len(sections) + 3  # two in Markdown, and the output
+
+
+lines = st.lists(
+    st.one_of(
+        st.sampled_from(["# A. B\n", "One. Two\n", "\n", "```\n", "x = f(1,\n", '"\\ \t\u00e9']),
+        any_text,
+    ),
+    max_size=6,
+)
+cells = st.lists(st.tuples(st.sampled_from(["markdown", "code", "raw"]), lines), max_size=4)
+
+
+@given(
+    cells=cells,
+    indent=st.sampled_from([None, 1]),
+    ascii=st.booleans(),
+    joined=st.booleans(),
+    kind_last=st.booleans(),
+)
+def test_a_cell_in_json_is_cut_where_its_text_is(cells, indent, ascii, joined, kind_last):
+    made = []
+    for kind, source in cells:
+        cell = {"cell_type": kind, "source": "".join(source) if joined else source}
+        made.append(dict(reversed(cell.items())) if kind_last else cell)
+    text = json.dumps({"cells": made, "nbformat": 4}, indent=indent, ensure_ascii=ascii)
+    assert "".join(segments("notebook", text)) == text
+    views = [part for part in parts(text) if part.view is not None]
+    wanted = [(kind, "".join(source)) for kind, source in cells if joined or source]
+    # Two halves of a pair that JSON spells beside each other are one character.
+    clean = [json.loads(json.dumps(source, ensure_ascii=ascii)) for _, source in wanted]
+    assert [part.view.text for part in views] == clean
+    cuts = set(Mixed(format="notebook").cut(text).tolist())
+    for part, (kind, _) in zip(views, wanted, strict=True):
+        shown = part.view.text
+        own = Mixed().cut(shown) if kind == "markdown" else Lines().cut(shown)
+        expected = {int(part.view.places[cut]) for cut in own[1:-1]}
+        inside = set(part.view.places[1:].tolist())
+        assert {cut for cut in cuts if cut in inside} == expected
+
+
+def test_lines_of_a_notebook_end_behind_their_escapes():
+    text = json.dumps({"cells": [{"cell_type": "code", "source": "a = '\\n'\nb\n"}]})
+    opening = '{"cells": [{"cell_type": "code", "source": '
+    assert segments("notebook", text) == [opening, "\"a = '\\\\n'\\n", 'b\\n"', "}]}"]
+    text = json.dumps({"cells": [{"source": ["a = 1\n", "b. C"]}], "nbformat": 4}, indent=1)
+    assert Mixed(format="notebook").cut(text).tolist() == Lines().cut(text).tolist()
+
+
+def test_a_notebook_is_code_in_the_language_of_its_kernel():
+    source = ["%%time\n", "f(1,\n", "  2)\n"]
+    cell = {"cell_type": "code", "outputs": [{"text": ["One. Two\n", "3\n"]}], "source": source[1:]}
+    document = {"cells": [cell], "metadata": {"language_info": {"name": "python"}}}
+    for indent in (None, 1):
+        text = json.dumps(document, indent=indent)
+        found = segments("notebook", text, granularity="logical")
+        assert any("f(1" in piece and "2)" in piece for piece in found)
+        assert not any("Two" in piece and "3\\n" in piece for piece in found)

@@ -1,14 +1,18 @@
-"""Which segmenter a document asks for."""
+"""Which segmenter a document asks for: by what is said of it, and by its looks in any script."""
 
 import json
 import logging
 import time
+import unicodedata
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segmenters import Auto, Coq, Lines, Mixed, Sentences, Stride, route
+from segmenters import Auto, Coq, Lines, Mixed, Sentences, Stride, Turns, route
+from segmenters.documents.looks import looks_like
 from segmenters.documents.mixed import FORMATS
 from segmenters.records.records import FORMATS as RECORDS
 from segmenters.registry import ROUTES
@@ -242,3 +246,31 @@ def test_logical_lines_are_those_of_the_language_that_name_or_field_tells():
 def test_two_levels_of_code_are_refused(kind):
     with pytest.raises(ValueError, match="granularity must be one of physical, logical, was: 'b"):
         kind(granularity="block")
+
+
+# Of each language some sentences, written for this test, and of some a dialogue.
+SCRIPTS = json.loads(Path(__file__).with_name("scripts.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("language", SCRIPTS["prose"])
+def test_prose_of_any_language_is_prose(language):
+    """Vowels of many scripts are marks, which are no letters to Python."""
+    for form in ("NFC", "NFD"):
+        text = unicodedata.normalize(form, SCRIPTS["prose"][language])
+        for shown in (text, " ".join([text] * 5), "\n".join([text] * 3), "\n\n".join([text] * 9)):
+            assert looks_like(shown) is None and route(text=shown) == "prose"
+
+
+@pytest.mark.parametrize("language", SCRIPTS["dialogues"])
+def test_names_of_any_language_begin_turns(language):
+    lines = SCRIPTS["dialogues"][language] * 2
+    text = "\n".join(lines)
+    assert looks_like(text) == "transcript"
+    turns = Turns(names=True).levels(text)[1].tolist()
+    assert [text[a:b].strip() for a, b in pairwise(turns)] == lines
+
+
+def test_code_whose_comments_are_of_another_script_stays_code():
+    said = SCRIPTS["prose"]["hi"]
+    code = f"def f(x):\n    # {said}\n    return x\n\n\n" * 4
+    assert looks_like(code) == "code"

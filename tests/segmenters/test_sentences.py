@@ -1,66 +1,72 @@
-"""Sentences: cases stated by hand, the two ways to run the rules, and hostile text."""
+"""Sentences by the rules: what a reader would cut, the laws, the fast lanes, and hostile text.
 
+In sentences.json "|" marks the boundaries of examples, written for this test.
+"""
+
+import json
+import re
+import unicodedata
+from functools import lru_cache
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+import regex
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from segmenters import Sentences
+from segmenters.prose import rules as sentence_rules
 from segmenters.prose import tables
+from segmenters.prose.ahead import REACH
 from tests.segmenters.texts import any_text, grows_too_fast
 
-spacy = pytest.importorskip("spacy")
-RULES = Sentences(backend="rules")
+pytest.importorskip("spacy")
+RULES, AHEAD = Sentences(), Sentences(next_word=True)
+TEXTS = json.loads(Path(__file__).with_name("sentences.json").read_text(encoding="utf-8"))
+CAUSAL = TEXTS["causal"] | TEXTS["languages"]
 
 
 def pieces(text, segmenter=RULES):
-    cuts = segmenter.cut(text)
-    return [text[start:end] for start, end in pairwise(cuts)]
+    return [text[start:end] for start, end in pairwise(segmenter.cut(text))]
 
 
-# "|" marks the boundaries.
-CASES = {
-    "plain": "The door opened. |Nobody came in! |Why? |It was late.",
-    "white space stays behind": "It rained.  \n|We left.",
-    "titles": "Dr. Brown met Mrs. Lee on St. James Rd. |He waved.",
-    "initials": "J. R. Moore wrote it. |W. B. agreed.",
-    "the pronoun": "It was she and I. |Then we left.",
-    "references": "See fig. 3, Prop. 2, no. 5 and pp. 20 of vol. I, e.g. A Book. |Or no. |Then go.",
-    "decimals": "It costs 3.50 or $4.25 in all. |Cheap.",
-    "addresses": "Write to a.b@c.org or see www.c.org/x.html today. |Thanks.",
-    "times": "At 5 p.m. we met. |It was 6 p.m. |Nobody minded.",
-    "companies": "Stone Inc. sold it. |She works for Stone Inc. |He does not.",
-    "closing quotes": 'He said "Stop." |Then he ran. |(It was dark.) |So what?',
-    "reported speech": '"Who is it?" she asked. |"Me!" said he.',
-    "interjections": "Alas! my friend is gone. |Oh! how sad.",
-    "informal": "that was nice! |and cheap food. |would go again",
-    "ellipsis": "I thought... well, no. |Perhaps... |He left.",
-    "spaced ellipsis": "I thought . . . no.",
-    "words left out": "A law [...] Of the land.",
-    "notes": "It was so. [12] |Others differ.[3] |Still.",
-    "blank lines": "A heading\n\n|A paragraph without a stop\n \n|Another, wrapped\nhere.",
-    "carriage returns": "A heading\r\n\r\n|Text, wrapped\r\nhere.",
-    "numbered list": "1. First this.\n|2. Then that.\n|a. And so on.",
-    "bullets": "\u2022 milk \u00b7 eggs |\u2022 bread",
-    "German": "Am 3. Mai kam er, z. B. mit Dr. Kurz. |\u201eGut.\u201c |Dann ging er.",
-    "French": "Elle a vu M. Dupont. |\u00c9tait-il seul ? |Oui.",
-    "Spanish": "\u00bfQu\u00e9 hora es? |\u00a1Es tarde! |Vamos.",
-    "Russian": "\u041e\u043d \u0431\u044b\u043b. |\u0410. \u0421. \u041f.",
-    "Chinese": "\u6211\u6765\u4e86\u3002|\u4f60\u5462\uff1f|\u597d\uff01\u201d|\u4ed6\u8bf4\u3002",
-    "Japanese": "\u96e8\u3002|\u300c\u884c\u304f\u3002\u300d\u3068\u8a00\u3002|\u306f!|\u305d",
-    "Hindi": "\u0930\u093e\u092e \u0906\u092f\u093e\u0964 |\u0935\u0939 \u0917\u092f\u093e\u0964",
-    "Arabic": "\u0645\u0646 \u0647\u0648\u061f |\u0647\u0648 \u0647\u0646\u0627. |\u0646.",
-    "Urdu": "\u0648\u06c1 \u0622\u06cc\u0627\u06d4 |\u06c1\u0627\u06ba\u06d4",
-    "Armenian": "\u0531\u0575\u0578\u0589 |\u0548\u0579\u0589",
-}
+def check_what_is_seen(text, segmenter):
+    """Every beginning of the text is cut like the whole, up to the lookahead."""
+    cuts = segmenter.cut(text).tolist()
+    for length in range(1, len(text)):
+        known = length - segmenter.lookahead
+        seen = [place for place in segmenter.cut(text[:length]).tolist() if place <= known]
+        assert seen == [place for place in cuts if place <= known]
 
 
-@pytest.mark.parametrize("backend", ["rules", "spacy"])
-@pytest.mark.parametrize("case", CASES)
-def test_sentences_end_where_a_reader_ends_them(case, backend):
-    expected = CASES[case].split("|")
-    assert pieces("".join(expected), Sentences(backend=backend)) == expected
+@pytest.mark.parametrize("case", CAUSAL)
+def test_one_character_decides_where_a_reader_ends_a_sentence(case):
+    expected = CAUSAL[case].split("|")
+    text = "".join(expected)
+    assert pieces(text) == pieces(text, Sentences(backend="spacy")) == expected
+    check_what_is_seen(text, RULES)
+
+
+@pytest.mark.parametrize("case", TEXTS["next_word"])
+def test_the_next_word_decides_if_it_may(case):
+    expected = TEXTS["next_word"][case].split("|")
+    for backend in ("rules", "spacy"):
+        assert pieces("".join(expected), Sentences(backend=backend, next_word=True)) == expected
+
+
+@pytest.mark.parametrize("space", ["  ", "\n", "\r\n", "\u3000", "\u00a0", "\n\n", " \n \n "])
+def test_white_space_behind_a_sentence_may_be_of_any_kind(space):
+    for text in TEXTS["languages"].values():
+        *parts, final = text.split("|")
+        parts = [part[:-1] + space if part[-1] == " " else part for part in parts]
+        assert pieces("".join([*parts, final])) == [*parts, final]
+
+
+def test_a_list_starts_anew_with_its_line():
+    text = "1) a 2) b\nSee 3) c\n1) d 2) e"
+    assert pieces(text, AHEAD) == ["1) a ", "2) b\nSee 3) c\n1) d ", "2) e"]
 
 
 def test_leading_white_space_belongs_to_the_first_sentence():
@@ -68,44 +74,130 @@ def test_leading_white_space_belongs_to_the_first_sentence():
     assert pieces(" \n\n ") == [" \n\n "]
 
 
+@pytest.mark.parametrize("plane", range(2))
+def test_each_terminator_of_unicode_ends_sentences(plane):
+    """All that the Python that runs this knows of the property Sentence_Terminal."""
+    signs = map(chr, range(0x10000 * plane, 0x10000 * plane + 0x10000))
+    found = [sign for sign in signs if regex.fullmatch(r"\p{Sentence_Terminal}", sign)]
+    found = [sign for sign in found if unicodedata.category(sign) != "Cn"]
+    assert len(found) >= 70
+    for sign in found:
+        sentence = f"\u05d0\u05d1\u05d2\u05d3\u05d4\u05d5{sign} "
+        assert RULES.cut(3 * sentence).tolist() == [0, 8, 16, 24], hex(ord(sign))
+        machine, ends = RULES.machine(), []
+        for character in 3 * sentence:
+            ends += machine.push(character)
+        assert [end for end in ends if end > 0] == [8, 16], hex(ord(sign))
+
+
+_HARD = [
+    *".!?: ;'`,[]1a\u201c\u00ab\u00bb\u3002\U0001f600\u0561\u03b1",
+    *(" ''", " ' ", "``", ". ", "\n\n", "Yes", " :) ", "------ ", "<a@b.c> "),
+    *("\u201d ", " (", "\u1361\u1361", "1.", "Mr.", "U.S", "es.", "a) "),
+]
+_LISTS = [
+    *("* ", "- ", "1. ", "2", "(1) ", "(", "a) ", "b", "c", "\n", "\n  ", ":\n", "word ", "so. "),
+]
+hard = st.one_of(
+    st.lists(st.sampled_from(signs), max_size=30).map("".join) for signs in (_HARD, _LISTS)
+)
+_WORDS = ["yes", "Then", "I", "A", "Dr", "etc", "a.m", "it", "3", "one", "Co", "\u6765", "\u0561"]
+_ENDS = [
+    *(". ", "? ", ".", "! \n", ".) ", '." ', ". '", "\u3002", "\uff01 ", ".\n", " ", ", ", ". - "),
+]
+# Short words and ends in turn, so that each end has a word before and behind it.
+sentences = st.lists(st.tuples(st.sampled_from(_WORDS), st.sampled_from(_ENDS)), max_size=12).map(
+    lambda pairs: "".join(word + end for word, end in pairs)
+)
+
+
+@given(text=hard)
+def test_quotes_and_emoji_are_decided_at_the_next_character(text):
+    check_what_is_seen(text, RULES)
+
+
 @given(text=any_text)
 def test_rules_alone_and_rules_in_spacy_cut_alike(text):
     assert RULES.cut(text).tolist() == Sentences(backend="spacy").cut(text).tolist()
 
 
-def test_wrong_parameters_are_named():
-    with pytest.raises(TypeError, match="backend must be a str, was: int"):
-        Sentences(backend=1)
-    with pytest.raises(ValueError, match="language must not be empty"):
-        Sentences(language="")
+@lru_cache
+def without_lanes(pattern):
+    """The candidates without the lanes that decide at first sight: `_is_end` decides on all."""
+    twin = pattern.pattern.replace(tables.LANES, "")
+    assert twin != pattern.pattern
+    return re.compile(twin)
 
 
-def test_other_tables_make_another_fingerprint(monkeypatch):
+def slow_ends(text, *, next_word=False):
+    """The ends that `_is_end` finds, asked about each candidate; nothing is remembered."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("ASCII", "ANY"):
+            patch.setattr(tables, name, without_lanes(getattr(tables, name)))
+        patch.setattr(sentence_rules, "_DENSE", 0)
+        return sentence_rules.sentence_ends(text, next_word=next_word)
+
+
+@given(text=st.one_of(any_text, hard, sentences), next_word=st.booleans())
+@settings(max_examples=12 * settings.default.max_examples)
+def test_the_fast_lanes_cut_as_the_slow_one(text, next_word):
+    fast = sentence_rules.sentence_ends(text, next_word=next_word)
+    assert fast == slow_ends(text, next_word=next_word)
+
+
+@pytest.mark.parametrize(
+    "unit", ["a.m. ", "Co. I ", "jr. A", "1. ", "I. ", "- 2. ", ". . A", "! A", ". ''", "\u03b1; "]
+)
+def test_what_is_remembered_is_what_was_decided(unit):
+    text = "So it is. " + unit * 40 + "`` So. '' " + unit * 40
+    assert sentence_rules.sentence_ends(text) == slow_ends(text)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"backend": 1}, TypeError, "backend must be a str, was: int"),
+        ({"language": ""}, ValueError, "language must not be empty"),
+        ({"next_word": 1}, TypeError, "next_word must be a bool, was: int"),
+        (
+            {"backend": "senter", "next_word": True},
+            ValueError,
+            "next_word must be false unless backend is rules",
+        ),
+    ],
+)
+def test_wrong_parameters_are_named(options, error, message):
+    with pytest.raises(error, match=message):
+        Sentences(**options)
+
+
+def test_options_and_tables_make_another_fingerprint(monkeypatch):
+    assert (RULES.lookahead, AHEAD.lookahead) == (1, REACH)
     before = RULES.fingerprint()
+    assert before != AHEAD.fingerprint()
     monkeypatch.setattr(tables, "LISTS", (frozenset({"co"}), *tables.LISTS[1:]))
     assert RULES.fingerprint() != before
 
 
-def test_spacy_reads_texts_beyond_its_usual_limit():
-    text = "A short sentence here. " * 50_000
-    assert len(text) > 1_000_000
-    assert len(Sentences(backend="spacy").cut(text)) == 50_001
-
-
-HOSTILE = [
-    *("'\"", ".", " ", ". ", '."', ".\n", "\n ", "1. ", "a.", ". [1", "\u2022 ", "\u3002", "["),
-    *("- 1. ",),
-]
-
-
-@pytest.mark.parametrize("unit", HOSTILE, ids=ascii)
-@pytest.mark.parametrize("tail", ["", "x"])
-def test_hostile_text_takes_linear_time(unit, tail):
-    # Four times the text: 4 when linear, 16 when quadratic; the constant forgives the clock.
-    texts = ((unit * size)[:size] + tail for size in (30_000, 120_000))
-    assert not grows_too_fast(RULES.cut, *texts, most=9, slack=0.02)
-
-
 def test_cuts_of_a_long_text_are_dense_in_sentences():
-    cuts = RULES.cut("Every sentence ends here. " * 1000)
-    assert np.diff(cuts).tolist() == [26] * 1000
+    text = "A short sentence here. " * 50_000
+    assert len(text) > 1_000_000  # spaCy's usual limit
+    for backend in ("rules", "spacy"):
+        assert (np.diff(Sentences(backend=backend).cut(text)) == 23).all()
+
+
+@pytest.mark.parametrize(
+    ("segmenter", "units"),
+    [
+        (RULES, ["'\"", ".", " ", ". ", '."', ".\n", "\n ", "1. ", "a.", ". [1", "\u2022 "]),
+        (RULES, ["\u3002", "[", "- 1. "]),
+        (AHEAD, ["1) ", "1) 2) ", ". \u00bb ", ". '' ", "; ", ". . ", "\U0001f600 ", "a.B"]),
+        (AHEAD, ["! \U0001f600"]),
+    ],
+)
+def test_hostile_text_takes_linear_time(segmenter, units):
+    # Four times the text: 4 when linear, 16 when quadratic; the constant forgives the clock.
+    for unit in units:
+        for tail in ("", "x"):
+            texts = ((unit * size)[:size] + tail for size in (10_000, 40_000))
+            assert not grows_too_fast(segmenter.cut, *texts, most=9, slack=0.02), unit
