@@ -1,181 +1,38 @@
-"""A sample of each format of records: its text as segments, each with the number of its levels.
+"""Samples in files of this folder, with signs where segments begin.
 
-What opens a coarser level has a higher number; the texts together hold all that the rules look at.
+A line "%%% FORMAT" begins one; U+00A6, U+00B6 and U+00A7 stand where a segment of one, two and
+three levels begins, and U+240D for a carriage return. Those of records.txt, one of each format,
+together hold all that the rules look at.
 """
 
-SAMPLES = {
-    "ass": [
-        (2, "[Script Info]\n"),
-        (1, "; made by hand\nTitle: x\n\n"),
-        (2, "[Events]\n"),
-        (1, "Format: Start, Text\n"),
-        (1, "Dialogue: 0,Come, now\n"),
-    ],
-    "bibtex": [
-        (1, "A note.\n\n@article{key,\n  title = {An {E}mail to\n@nobody}\n}\n"),
-        (1, "% old\n@book{b, year=1}\n"),
-    ],
-    "csv": [
-        (1, "a,b\r\n"),
-        (1, '1,"two\nlines, ""quoted"" \\"too"\n'),
-        (1, 'it"s,3\n'),
-        (1, '"4",\n\n'),
-        (1, "5;6"),
-    ],
-    "dockerfile": [
-        (2, "# syntax\nFROM a AS b\n"),
-        (1, "RUN x \\\n  # why\n\n  && y\n\n"),
-        (1, "# text\nRUN cat <<'EOF' > f\nFROM\n  EOF\n"),
-        (1, "CMD z\n"),
-        (2, "FROM c\n"),
-    ],
-    "fasta": [(1, ">a first\nACGT\nAC\n"), (1, ">b\nGG\n")],
-    "genbank": [(1, "LOCUS       A\n  x\n//\n"), (1, "LOCUS       B\n//\n")],
-    "gherkin": [
-        (3, "@web\nFeature: a\n  As somebody\n\n"),
-        (2, "  # why\n  @slow\n  Scenario: b\n"),
-        (1, '    Given a text\n      """\n      Then no\n      """\n'),
-        (1, "    When rows:\n      | a |\n      | b |\n"),
-        (1, "    Then z\n\n"),
-        (2, "  Sc\u00e9nario: c\n"),
-        (1, "    * d\n"),
-    ],
-    "gitlog": [
-        (1, "commit 0123456789abcdef\nAuthor: A\n\n    commit a\n\n"),
-        (1, "commit fedcba9876543210\nAuthor: B\n"),
-    ],
-    "hcl": [
-        (2, '# first\nresource "a" "b" {\n'),
-        (1, "  x = {\n    a = 1 // }\n  }\n"),
-        (1, "  y = <<-EOT\nz {\n  EOT\n"),
-        (1, '  list = [ "${f("]")}",\n    2 ]\n\n'),
-        (1, "  /* why */\n  inner {\n"),
-        (1, "  }\n"),
-        (1, "}\n\n"),
-        (2, 'variable "c" {}\n'),
-    ],
-    "ics": [
-        (2, "BEGIN:VCALENDAR\r\nVERSION:2.0\r\n"),
-        (1, "BEGIN:VEVENT\r\nA:b\r\n c\r\nBEGIN:VALARM\r\nEND:VALARM\r\nEND:VEVENT\r\n"),
-        (1, "BEGIN:VEVENT\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n"),
-    ],
-    "ini": [
-        (2, "[a]\n"),
-        (1, "key = value\n  goes on\n\n"),
-        (2, "# about b\n[b]\n"),
-        (1, "\tx = 1\n"),
-        (1, "\ty = 2\n"),
-    ],
-    "json": [
-        (2, '{\n "a": 1, // one\n '),
-        (1, '"b": [1, {"c": ",\\""}]\n , '),
-        (1, '"d": 2\n}\n'),
-        (2, '[{"e": 1}, '),
-        (1, "2]"),
-    ],
-    "ldif": [(1, "version: 1\n\n"), (1, "# c\ndn: a\ncn: b\n c\n\n"), (1, "dn:: YQ==\n")],
-    "log": [
-        (1, "2026-01-01 10:00:00,123 INFO a\n  more\n"),
-        (
-            1,
-            "2026-01-01 10:00:01,123 ERROR b\nTraceback (most recent call last):\n  File x\nE: y\n",
-        ),
-        (1, "Jan  2 03:04:05 host app[1]: c\nINFO: free\n"),
-        (1, '127.0.0.1 - - [10/Oct/2000:13:55:36 -0700] "GET / HTTP/1.0"\n'),
-        (1, "I0102 15:04:05.678901 1 main.go:3] d\n"),
-        (1, '{"time": 1}\n'),
-        (1, "[    0.000000] Linux\n"),
-    ],
-    "makefile": [
-        (2, "A = 1\n"),
-        (1, "B := a:b\n\n"),
-        (2, "# doc\nall: a $(X:.c=.o)\n"),
-        (1, "\tcmd \\\n\t  x\n"),
-        (1, "\t@cmd2\n"),
-        (1, "ifdef A\n"),
-        (1, "endif\n"),
-        (2, "%.o: %.c\n"),
-        (1, "\ty\n"),
-        (2, "C ?= 3\n"),
-        (1, "define X\na: b\nendef\n"),
-    ],
-    "po": [
-        (1, '# c\n#, fuzzy\nmsgid ""\nmsgstr ""\n"a\\n"\n\n'),
-        (1, '#: f:1\nmsgctxt "x"\nmsgid "a"\nmsgid_plural "as"\nmsgstr[0] "b"\nmsgstr[1] "c"\n'),
-        (1, 'msgid "c"\nmsgstr "d"\n\n'),
-        (1, '#~ msgid "o"\n#~ msgstr "p"\n'),
-        (1, '#~ msgid "q"\n#~ msgstr "r"\n'),
-    ],
-    "properties": [
-        (1, "! c\na=b\\\n  c\n\n"),
-        (1, "# d\\\ne : f\\\\\n"),
-        (1, "g=h"),
-    ],
-    "requirements": [
-        (1, "# web\nflask==1 \\\n  --hash=sha256:0\n"),
-        (1, "-r x.txt\n"),
-    ],
-    "sql": [
-        (1, "-- one;\nCREATE TABLE a (b int); -- two;\n"),
-        (1, "INSERT INTO a VALUES ('x;\\'y', 'it''s', 'C:\\');\n\n"),
-        (1, "/*!40101 SET a; */ ;\n"),
-        (1, "DELIMITER //\n"),
-        (1, "CREATE PROCEDURE p() BEGIN SELECT 1; IF a THEN b; END IF; END//\n"),
-        (1, "DELIMITER ;\n"),
-        (1, "CREATE FUNCTION f() AS $b$ a; $$ b; $b$ LANGUAGE sql; "),
-        (1, "BEGIN;\n"),
-        (1, "SELECT CASE WHEN 1 THEN 2 END, `;`; "),
-        (1, "COMMIT;\n"),
-        (1, "CREATE TRIGGER t AFTER UPDATE ON a BEGIN DELETE FROM b; END;\n"),
-        (1, "COPY a FROM stdin;\n"),
-        (1, "1\t2\n"),
-        (1, "3;\t'4\n\\.\n"),
-        (1, "\\echo x\n"),
-        (1, "CREATE OR REPLACE FUNCTION g RETURN x IS\n  v NUMBER;\nBEGIN\n  NULL;\nEND;\n/\n"),
-        (1, "SELECT 3\nGO\n"),
-        (1, "SELECT 4\n"),
-    ],
-    "srt": [
-        (1, "1\n00:00:01,000 --> 00:00:02,000\nHello\n\n1984\n\n"),
-        (1, "2\n00:00:03,000 --> 00:00:04,000\nBye\n\n"),
-        (1, "00:00:05.000 --> 00:00:06.000\nNo number\n"),
-    ],
-    "toml": [
-        (2, "# c\na = 1\n\n"),
-        (2, "[t]\n"),
-        (1, 'b = """\nx = "[\n"""\n'),
-        (1, "c = [\n 1, # ]\n '\\',\n 2]\n"),
-        (2, "# d\n[[u]]\n"),
-        (1, "d = {a=1}\n"),
-    ],
-    "tsv": [(1, "a\tb\n"), (1, '"x\ny"\t2\n'), (1, 'say "yes\t3\n')],
-    "vcard": [(1, "BEGIN:VCARD\nFN:A\nEND:VCARD\n"), (1, "BEGIN:VCARD\nEND:VCARD\n")],
-    "vtt": [
-        (1, "WEBVTT\n\n"),
-        (1, "NOTE a\nb\n\n"),
-        (1, "one\n00:01.000 --> 00:02.000\nHi\n\n"),
-        (1, "00:03.000 --> 00:04.000\nYo\nthere\n"),
-    ],
-    "yaml": [
-        (3, "# c\na: 1\n"),
-        (2, "b:\n"),
-        (1, "- x\n"),
-        (1, "- y: 2 # two: 2\n"),
-        (1, '  z: "q\n    r: s"\n'),
-        (2, "c: |\n  k: v\n\n  # l\n"),
-        (2, "d: {e: 1,\n f: 2}\n"),
-        (2, "g: plain [\n  more: no\n"),
-        (2, "'h i': &x\n"),
-        (1, "  http://a: [b,\n    c]\n"),
-        (3, "---\n"),
-        (2, "- - j\n"),
-        (1, "  - k: >-\n      l: m\n"),
-        (1, "    n: o\n"),
-        (2, "- p\n"),
-    ],
-}
+import re
+from pathlib import Path
+
+import numpy as np
+
+MARKS = "\u00a6\u00b6\u00a7"
+
+
+def marked_in(name):
+    """Pairs of a format and a marked sample, in order."""
+    rows = Path(__file__).with_name(name).read_text(encoding="utf-8").split("%%% ")[1:]
+    return [tuple(row.replace("\u240d", "\r")[:-1].split("\n", 1)) for row in rows]
+
+
+def plain(marked):
+    return re.sub(f"[{MARKS}]", "", marked)
+
+
+def with_marks(text, levels):
+    """The text with the signs of the cuts of its levels, finest first; none at the start."""
+    ranks = np.zeros(len(text), dtype=int)
+    for cuts in levels:
+        ranks[cuts[1:-1]] += 1
+    return "".join(MARKS[:rank][-1:] + sign for rank, sign in zip(ranks, text, strict=True))
+
+
+SAMPLES = dict(marked_in("records.txt"))
 
 
 def text_of(format):
-    """The sample as one text."""
-    return "".join(segment for _, segment in SAMPLES[format])
+    return plain(SAMPLES[format])

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import pre_tokenizers
 
 from segmenters import ByteTable, Stride, anchors_from_offsets, mark
 from segmenters.align import _LAST_SPACE, byte_alphabet
-from tests.segmenters.texts import any_text, utf8_text
+from tests.segmenters.texts import any_text, byte_level, utf8_text
 
 CORPUS = [
     "The cat sat. The dog sat.\n    return x\n\n    return y\n",
@@ -19,18 +19,7 @@ CORPUS = [
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    """A byte-level BPE so small that characters beyond ASCII split over tokens."""
-    made = Tokenizer(models.BPE())
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=330,
-        special_tokens=["<s>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    made.train_from_iterator(CORPUS, trainer)
-    return made
+    return byte_level(CORPUS, 330)
 
 
 @pytest.fixture(scope="module")
@@ -157,9 +146,7 @@ def test_a_line_end_closes_its_segment_and_indentation_opens_the_next():
     anchors = anchors_from_offsets(text, offsets)
     assert anchors.tolist() == [0, 3, 6, 9, 11, 13, 16]
     assert mark(anchors, (np.array([0, 5, 13, 17]),)).tolist() == [3, 0, 2, 0, 0, 2, 0]
-
-
-def test_a_token_across_a_cut_belongs_to_its_first_visible_character():
+    # A token across a cut belongs to the segment of its first visible character.
     anchors = anchors_from_offsets("a. b", [(0, 1), (1, 4)])
     assert mark(anchors, (np.array([0, 3, 4]),)).tolist() == [3, 0]
 
@@ -177,27 +164,18 @@ def test_each_level_has_its_bit():
     assert mark(anchors, levels).tolist() == [0b111, 0, 0b10, 0b110, 0, 0]
 
 
-def test_a_document_without_tokens_has_no_marks(table):
-    assert mark(table.anchors("", []), (np.array([0]),)).tolist() == []
-
-
-def test_levels_number_one_to_seven():
-    cuts = np.array([0, 1])
-    assert mark(np.zeros(1, dtype=np.int64), [cuts] * 7).tolist() == [255]
+def test_levels_number_one_to_seven(table):
+    cuts, anchors = np.array([0, 1]), np.zeros(1, dtype=np.int64)
+    assert mark(anchors, [cuts] * 7).tolist() == [255]
+    assert mark(table.anchors("", []), [np.array([0])]).tolist() == []
     for count in (0, 8):
         with pytest.raises(ValueError, match=f"levels must have 1 to 7 entries, was: {count}"):
-            mark(np.zeros(1, dtype=np.int64), [cuts] * count)
-
-
-def test_anchors_that_decrease_are_refused():
+            mark(anchors, [cuts] * count)
     with pytest.raises(ValueError, match="anchors must not decrease"):
-        mark(np.array([2, 1]), (np.array([0, 3]),))
-
-
-@pytest.mark.parametrize("offsets", [[(0, 9)], [(-1, 2)], [(2, 1)]])
-def test_offsets_outside_of_the_text_are_refused(offsets):
-    with pytest.raises(ValueError, match="offsets must be spans of the text, between 0 and 3"):
-        anchors_from_offsets("abc", offsets)
+        mark(np.array([2, 1]), [cuts])
+    for offsets in ([(0, 9)], [(-1, 2)], [(2, 1)]):
+        with pytest.raises(ValueError, match="offsets must be spans of the text, between 0 and 3"):
+            anchors_from_offsets("abc", offsets)
 
 
 def test_a_tokenizer_that_normalises_is_found_out(tokenizer, table):
@@ -213,9 +191,6 @@ def test_unknown_ids_are_refused(table):
     holes = ByteTable.from_vocabulary({"a": 0, "b": 2})
     with pytest.raises(ValueError, match="ids must be in the vocabulary, was: 1"):
         holes.anchors("ab", [0, 1])
-
-
-def test_a_vocabulary_that_is_not_byte_level_is_refused():
     with pytest.raises(ValueError, match=r"piece '\\u2581the' \(id 3\)|piece '.the' \(id 3\)"):
         ByteTable.from_vocabulary({"\u2581the": 3})
 

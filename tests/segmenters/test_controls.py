@@ -38,29 +38,20 @@ def test_a_pattern_ends_its_segments():
     assert pieces(Pattern(ends=r"(?=def )"), "x def f def g") == ["x ", "def f ", "def g"]
 
 
-def test_a_newline_stays_with_its_line():
+def test_controls_cut_where_their_rule_says():
     assert pieces(Newline(), "a\n\n  b\r\nc") == ["a\n", "\n", "  b\r\n", "c"]
-
-
-def test_the_official_rule_cuts_at_newlines_and_lone_periods_only():
     text = "One. Two . Three!\nFour"
     assert pieces(Official(), text) == ["One. Two .", " Three!\n", "Four"]
+    assert pieces(Stride(length=3), "abcdefgh") == ["abc", "def", "gh"]
 
 
-def test_an_official_separator_closes_its_own_segment():
+def test_official_separators_are_free_close_their_segment_and_rows_are_independent():
     ids = [7, 13, 8, 9, 869, 869, 4]
     assert official_marks(ids).tolist() == [True, False, True, False, False, True, True]
-
-
-def test_official_rows_are_independent_and_separators_are_free():
     ids = np.array([[5, 13], [13, 5]])
     assert official_marks(ids).tolist() == [[True, False], [True, True]]
     assert official_marks(ids, separators=(5,)).tolist() == [[True, True], [True, False]]
     assert official_marks(np.zeros((2, 0), dtype=int)).shape == (2, 0)
-
-
-def test_a_stride_is_fixed_and_its_last_segment_shorter():
-    assert pieces(Stride(length=3), "abcdefgh") == ["abc", "def", "gh"]
 
 
 def test_random_lengths_are_geometric_with_the_mean_asked_for():
@@ -88,6 +79,13 @@ def test_random_cuts_differ_between_seeds_and_between_texts():
         (lambda: RandomCuts(mean=float("nan")), ValueError, "mean must be at least 1"),
         (lambda: RandomCuts(mean="9"), TypeError, "mean must be a float, was: str"),
         (lambda: RandomCuts(mean=9, seed=-1), ValueError, "seed must be at least 0, was: -1"),
+        (lambda: Clauses(of=3), TypeError, "of must be a Segmenter, was: int 3"),
+        (
+            lambda: Matched(of=Newline(), kind="other"),
+            ValueError,
+            "kind must be one of shuffled, random, stride, was",
+        ),
+        (lambda: Matched(of=Newline(), kind="random", seed=-1), ValueError, "seed must be at leas"),
     ],
 )
 def test_a_wrong_parameter_is_named(make, error, message):
@@ -145,14 +143,8 @@ def test_random_places_are_alike():
 def test_clauses_lie_inside_segments():
     text = "First, it rained; then (at 10:30) it stopped. No: it went on.\n1,5 is one."
     clauses = Clauses(of=Sentences(backend="rules"))
-    assert pieces(clauses, text) == [
-        "First, ",
-        "it rained; ",
-        "then (at 10:30) it stopped. ",
-        "No: ",
-        "it went on.\n",
-        "1,5 is one.",
-    ]
+    parts = ["First, ", "it rained; ", "then (at 10:30) it stopped. ", "No: ", "it went on.\n"]
+    assert pieces(clauses, text) == [*parts, "1,5 is one."]
 
 
 @given(text=any_text)
@@ -167,12 +159,3 @@ def test_a_fingerprint_builds_the_segmenter_again():
     again = build({"_target_": told["segmenter"], **told["parameters"]})
     assert again == made
     assert json.loads(json.dumps(again.fingerprint())) == told
-
-
-def test_impossible_settings_are_refused():
-    with pytest.raises(TypeError, match="of must be a Segmenter, was: int 3"):
-        Clauses(of=3)
-    with pytest.raises(ValueError, match="kind must be one of shuffled, random, stride, was"):
-        Matched(of=Newline(), kind="other")
-    with pytest.raises(ValueError, match="seed must be at least 0, was: -1"):
-        Matched(of=Newline(), kind="random", seed=-1)

@@ -1,8 +1,4 @@
-"""Documents of several kinds of text.
-
-In documents.txt a line "%%% FORMAT" begins an example of that format, in which U+00A6 stands where
-a segment begins, U+00B6 a paragraph, U+00A7 a section, and U+240D for a carriage return.
-"""
+"""Documents of several kinds of text; documents.txt has examples of each (`record_samples`)."""
 
 import ast
 import json
@@ -10,7 +6,6 @@ import re
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,11 +17,10 @@ from segmenters.documents.mixed import FORMATS
 from segmenters.documents.notebook import parts
 from segmenters.places import Walk
 from tests.segmenters.grammar import document
+from tests.segmenters.record_samples import marked_in, plain, with_marks
 from tests.segmenters.texts import any_text, grows_too_fast
 
-_ROWS = Path(__file__).with_name("documents.txt").read_text(encoding="utf-8").split("%%% ")[1:]
-EXAMPLES = [tuple(row.replace("\u240d", "\r")[:-1].split("\n", 1)) for row in _ROWS]
-MARKS = "\u00a6\u00b6\u00a7"
+EXAMPLES = marked_in("documents.txt")
 CELLS = [
     {"cell_type": "markdown", "source": ["# A. B\n", "\n", '\U0001f600 \\ "c". D\n', "\n", "E"]},
     {"cell_type": "code", "source": ["a\n", "b"], "outputs": [{"text": ["c\n", "d"]}]},
@@ -34,7 +28,7 @@ CELLS = [
 NOTEBOOK = json.dumps({"cells": CELLS}, indent=1)
 # What each format has of examples, to be damaged.
 WHOLE = {
-    format: "\n\n".join(re.sub(f"[{MARKS}]", "", row) for name, row in EXAMPLES if name == format)
+    format: "\n\n".join(plain(row) for name, row in EXAMPLES if name == format)
     for format in FORMATS
 } | {"notebook": NOTEBOOK}
 _PIECES = [
@@ -59,12 +53,8 @@ def segments(format, text, **options):
 
 @pytest.mark.parametrize(("format", "marked"), EXAMPLES)
 def test_each_part_is_cut_as_what_it_is(format, marked):
-    text = re.sub(f"[{MARKS}]", "", marked)
-    ranks = np.zeros(len(text), dtype=int)
-    for cuts in Mixed(format=format).levels(text):
-        ranks[cuts[1:-1]] += 1
-    shown = [MARKS[:rank][-1:] + sign for rank, sign in zip(ranks.tolist(), text, strict=True)]
-    assert "".join(shown) == marked
+    text = plain(marked)
+    assert with_marks(text, Mixed(format=format).levels(text)) == marked
     assert "".join(segments(format, text)) == text
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from segmenters import (
     ArithmeticSteps,
@@ -28,7 +27,7 @@ from segmenters import (
 from segmenters.align import ByteTable, anchors_from_offsets, byte_alphabet
 from segmenters.base import Machine
 from segmenters.streaming.online import Online
-from tests.segmenters.texts import any_text, utf8_text
+from tests.segmenters.texts import any_text, byte_level, utf8_text
 
 SEGMENTERS = [
     Sentences(backend="rules"),
@@ -65,17 +64,7 @@ def prose(seed, words):
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    """A byte-level BPE so small that it splits characters beyond ASCII over tokens."""
-    made = Tokenizer(models.BPE())
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=290,
-        show_progress=False,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-    )
-    made.train_from_iterator([prose(0, 3000)], trainer)
-    return made
+    return byte_level([prose(0, 3000)], 290)
 
 
 def pieces_of(tokenizer, ids):
@@ -178,16 +167,6 @@ def test_broken_bytes_are_replaced():
         online.push(b"a")
 
 
-def test_a_copy_goes_its_own_way():
-    online = Online(segmenter=Sentences())
-    online.push("He left.")
-    twin = online.copy()
-    assert online.push(" She") == [2]
-    assert twin.push(", too") == [0]
-    assert online.push(" did") == [0] and twin.push(".") == [0]
-    assert online.push(" well") == [0] and twin.push(" Yes") == [2]
-
-
 def test_the_state_stays_small():
     online = Online(segmenter=Sentences())
     for _ in range(3000):
@@ -195,9 +174,11 @@ def test_the_state_stays_small():
     assert len(pickle.dumps(online)) < 8000
 
 
-def test_a_segmenter_that_cannot_be_followed_is_refused():
+def test_what_cannot_be_followed_or_read_is_refused():
     with pytest.raises(ValueError, match="segmenter must be one that works during generation"):
         Online(segmenter=Pattern(ends="a"))
+    with pytest.raises(TypeError, match="piece must be str or bytes, was: int"):
+        Online(segmenter=Newline()).push(13)
 
 
 class Late(Segmenter):
@@ -240,8 +221,3 @@ def test_tokens_wait_for_a_machine_that_decides_late(text):
         online.push(char)
         assert online.waiting == (char == "a" and place > 0)
         assert len(online.provisional()) == online.waiting
-
-
-def test_a_piece_must_be_text():
-    with pytest.raises(TypeError, match="piece must be str or bytes, was: int"):
-        Online(segmenter=Newline()).push(13)

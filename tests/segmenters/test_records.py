@@ -5,14 +5,13 @@ import random
 import re
 from itertools import pairwise
 
-import numpy as np
 import pytest
 
 from segmenters import Records, route
 from segmenters.records.reading import LONGEST
 from segmenters.records.records import FORMATS
 from segmenters.registry import ROUTES
-from tests.segmenters.record_samples import SAMPLES, text_of
+from tests.segmenters.record_samples import SAMPLES, text_of, with_marks
 from tests.segmenters.texts import grows_too_fast
 
 # More for long fuzzing.
@@ -33,15 +32,9 @@ def test_each_format_has_a_sample_and_a_route():
 
 @each
 def test_segments_are_the_records_that_readers_of_the_format_expect(format):
-    wanted, text = SAMPLES[format], text_of(format)
-    segmenter = Records(format=format)
-    assert segments(text, format) == [segment for _, segment in wanted]
-    levels = segmenter.levels(text)
-    assert len(levels) == len(segmenter.level_names)
-    starts = np.cumsum([0, *(len(segment) for _, segment in wanted[:-1])])
-    for rank, cuts in enumerate(levels):
-        above = [start for start, (level, _) in zip(starts, wanted, strict=True) if level > rank]
-        assert cuts.tolist() == sorted({0, *above, len(text)})
+    text, segmenter = text_of(format), Records(format=format)
+    assert with_marks(text, segmenter.levels(text)) == SAMPLES[format][1:]
+    assert segmenter.levels(text)[0].tolist() == segmenter.cut(text).tolist()
 
 
 def texts(format, seed):
@@ -63,8 +56,10 @@ def texts(format, seed):
 def test_pieces_of_any_size_give_the_cuts_of_the_whole_in_time(format):
     segmenter, draw = Records(format=format), random.Random(format)
     for text in texts(format, seed=format):
-        cuts = segmenter.cut(text).tolist()
+        cuts, *coarser = (cuts.tolist() for cuts in segmenter.levels(text))
         assert cuts[0] == 0 and cuts[-1] == len(text) and cuts == sorted(set(cuts))
+        assert cuts == segmenter.cut(text).tolist()
+        assert all({*below} >= {*above} for below, above in pairwise([cuts, *coarser]))
         machine, found, place = segmenter.machine(), [], 0
         while place < len(text):
             size = draw.choice((1, 1, 2, 5, 40))
@@ -78,37 +73,10 @@ def test_pieces_of_any_size_give_the_cuts_of_the_whole_in_time(format):
         assert [cut for cut in found if cut < len(text)] == cuts[1:-1], text
 
 
-@each
-def test_levels_are_nested_and_begin_with_the_cuts(format):
-    segmenter = Records(format=format)
-    for text in texts(format, seed=format + "levels"):
-        levels = [set(cuts.tolist()) for cuts in segmenter.levels(text)]
-        assert levels[0] == set(segmenter.cut(text).tolist())
-        for finer, coarser in pairwise(levels):
-            assert coarser <= finer
-
-
 UNITS = [
-    *(
-        '"',
-        "'",
-        "#",
-        "\n",
-        "\r",
-        "[",
-        "{",
-        "$$",
-        " ",
-        "\\",
-        "\\\n",
-        "a:",
-        "- ",
-        "/*",
-        ";",
-        "BEGIN ",
-    ),
-    *("<<A\n", '"""', "@a{", "\t", "1\n00:", "=", 'a: "', "x", ',"', "CASE ", "[[", '${"', "a b "),
-    *("---\n", "\\.", "define ", "2026-01-01 ", "10:", "[1 ", "a.b ", "!a "),
+    *('"', "'", "#", "\n", "\r", "[", "{", "$$", " ", "\\", "\\\n", "a:", "- ", "/*", ";"),
+    *("BEGIN ", "<<A\n", '"""', "@a{", "\t", "1\n00:", "=", 'a: "', "x", ',"', "CASE ", "[["),
+    *('${"', "a b ", "---\n", "\\.", "define ", "2026-01-01 ", "10:", "[1 ", "a.b ", "!a "),
 ]
 
 
@@ -175,10 +143,9 @@ def test_log_records_start_with_times_of_many_kinds(line):
     record = f"{line}\nTraceback (most recent call last):\n  File b\nValueError: c\nfree text\n"
     assert segments(record * 3, "log") == [record] * 3
 
-
-@pytest.mark.parametrize("record", ["plain line\n", "WARNING:root:text\n  more\n", "a\n\tat b\n"])
-def test_in_a_log_without_times_each_line_that_is_not_indented_is_a_record(record):
-    assert segments(record * 3, "log") == [record] * 3
+    # Without times each line that is not indented is a record.
+    for record in ("plain line\n", "WARNING:root:text\n  more\n", "a\n\tat b\n"):
+        assert segments(record * 3, "log") == [record] * 3
 
 
 @pytest.mark.parametrize(
@@ -217,8 +184,5 @@ def test_json_is_code_unless_records_are_asked_for():
     assert route(name="a.json", text="[1]") == "code"
     assert Records().choose(text="[1]", name="a.json") == Records(format="json")
     assert Records().choose(text="x", name="a.py") == Records()
-
-
-def test_formats_that_are_unknown_are_refused():
     with pytest.raises(ValueError, match="format must be one of"):
         Records(format="docx")

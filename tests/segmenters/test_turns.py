@@ -30,31 +30,10 @@ LOGS = [
     "##\u0410\u043d\u043d\u0430: \u041d\u0435\u0442, \u043d\u0435\u0442.",
 ]
 SIGNS = [
-    *(
-        "<|im_start|>",
-        "user\n",
-        "<|im_end|>",
-        "\n",
-        "<s>",
-        "[INST]",
-        "[/INST]",
-        "</s>",
-        " ",
-        "a. B",
-    ),
-    *("A", "User:", "**AI:**", "### Response:", "\n\n", "<|start_header_id|>", "x", "\\[ a", "\\]"),
-    *(
-        "<|end_header_id|>",
-        "<\uff5cUser\uff5c>",
-        "$$",
-        "<",
-        "|",
-        ": ",
-        "\r",
-        "Mr. A",
-        "The one",
-        "**",
-    ),
+    *("<|im_start|>", "user\n", "<|im_end|>", "\n", "<s>", "[INST]", "[/INST]", "</s>", " "),
+    *("a. B", "A", "User:", "**AI:**", "### Response:", "\n\n", "<|start_header_id|>", "x"),
+    *("\\[ a", "\\]", "<|end_header_id|>", "<\uff5cUser\uff5c>", "$$", "<", "|", ": ", "\r"),
+    *("Mr. A", "The one", "**"),
 ]
 
 
@@ -88,7 +67,7 @@ def test_turns_of_transcripts_and_logs(marked):
 @pytest.mark.parametrize("level", [0, 1])
 def test_a_conversation_is_followed_exactly_in_any_pieces(level):
     draw, segmenter = random.Random(7), Turns(of=ChainOfThought())
-    for _ in range(500):
+    for _ in range(250):
         text = "".join(draw.choices(SIGNS, k=draw.randint(1, 14)))
         cuts = segmenter.levels(text)[level][1:-1].tolist()
         machine, found, place = segmenter.level_machine(level), [], 0
@@ -104,7 +83,7 @@ def test_a_conversation_is_followed_exactly_in_any_pieces(level):
 
 def test_segments_of_conversations_tile_the_text_and_levels_are_nested():
     draw = random.Random(8)
-    for _ in range(500):
+    for _ in range(250):
         text = "".join(draw.choices([*SIGNS, "Bob: ", "10:15 ", "<joe> "], k=draw.randint(0, 14)))
         for names in (False, True):
             fine, coarse = Turns(names=names).levels(text)

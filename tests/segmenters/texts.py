@@ -1,8 +1,9 @@
-"""Texts that segmenters find hard: strategies for hypothesis, and a clock."""
+"""Texts that segmenters find hard: strategies for hypothesis, a small tokenizer, and a clock."""
 
 import time
 
 from hypothesis import strategies as st
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 # What the rules look at, from many scripts, with white space of all kinds, NUL and lone surrogates.
 _PIECES = [
@@ -44,3 +45,18 @@ def grows_too_fast(cut, short, long, *, most, slack):
         if best[1] < 0.75 * most * best[0]:
             return False
     return best[1] > most * best[0] + slack
+
+
+def byte_level(corpus, size):
+    """A byte-level BPE so small that it splits characters beyond ASCII; <s> is special."""
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        special_tokens=["<s>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    made.train_from_iterator(corpus, trainer)
+    return made

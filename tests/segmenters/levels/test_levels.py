@@ -26,7 +26,7 @@ from segmenters import (
     mark,
 )
 from segmenters.align import anchors_from_offsets
-from segmenters.base import Machine, Window, nested
+from segmenters.base import Machine, Window
 from segmenters.levels.bounds import Bound, joined
 from segmenters.streaming.online import Online
 from tests.segmenters.texts import any_text, grows_too_fast
@@ -201,13 +201,11 @@ def test_code_is_split_at_lines_and_a_coarse_level_at_the_finer_one():
 
 
 def test_levels_are_kept_by_number_or_name():
-    text = "a\nb\n\nc%d\ne"
+    text = "a\n%\n\nc\n\ne"
     everything = Verses().levels(text)
     assert [cuts.tolist() for cuts in everything] == [
-        [0, 2, 4, 5, 9, 10],
-        [0, 5, 10],
-        [0, 9, 10],
-    ] or 1
+        *([0, 2, 4, 5, 7, 8, 9], [0, 5, 8, 9], [0, 5, 9])
+    ]
     for keep, ranks in ((1, [0]), (3, [0, 1, 2]), (["stanza"], [1]), (["line", "book"], [0, 2])):
         kept = Levels(of=Verses(), keep=keep)
         assert [c.tolist() for c in kept.levels(text)] == [everything[r].tolist() for r in ranks]
@@ -224,24 +222,22 @@ def test_levels_of_auto_are_those_of_the_document_by_rank():
     assert Levels(of=Auto(), longest=9).choose(text="", kind="coq").of == Coq()
 
 
+NAMED = "levels to keep must be a number or among"
+BOUND = "longest must be a number of characters, at least 1, or"
+
+
 @pytest.mark.parametrize(
     ("options", "rule"),
     [
         ({"keep": 0}, "keep must be at least 1, was: 0"),
-        (
-            {"keep": 4},
-            "levels to keep must be at most 3, since Verses has line, stanza, book, was: 4",
-        ),
-        (
-            {"keep": ["verse"]},
-            r"levels to keep must be a number or among line, stanza, book, .* was: \['verse'\]",
-        ),
+        ({"keep": 4}, "keep must be at most 3, since Verses has line, stanza, book, was: 4"),
+        ({"keep": ["verse"]}, rf"{NAMED} line, stanza, book, .* was: \['verse'\]"),
         ({"keep": ["book", "line"]}, "finest first, each once"),
         ({"keep": ["line", "line"]}, "finest first, each once"),
-        ({"keep": []}, "levels to keep must be a number or among"),
+        ({"keep": []}, NAMED),
         ({"longest": 0}, "longest must be at least 1, was: 0"),
-        ({"longest": "9 words"}, "longest must be a number of characters, at least 1, or"),
-        ({"longest": "0 tokens"}, "longest must be a number of characters, at least 1, or"),
+        ({"longest": "9 words"}, BOUND),
+        ({"longest": "0 tokens"}, BOUND),
     ],
 )
 def test_wrong_levels_and_bounds_are_refused(options, rule):
@@ -286,31 +282,12 @@ def test_one_level_without_a_bound_is_the_segmenter_itself():
     assert two["parameters"]["of"]["_target_"].endswith("Verses")
 
 
-def test_ends_of_missing_levels_cut_nothing():
-    assert [cuts.tolist() for cuts in nested(([2],), 4, count=2)] == [[0, 2, 4], [0, 4]]
+HOSTILE = ["a", " ", "\n", ",", ", ", "\u0301", "e\u0301", "a" + "\u0301" * 99, ".", '."', "\r"]
 
 
-HOSTILE = [
-    "a",
-    " ",
-    "\n",
-    ",",
-    ", ",
-    "\u0301",
-    "e\u0301",
-    "a" + "\u0301" * 99,
-    ".",
-    '."',
-    "\r",
-    "\U0001f1e9",
-]
-
-
-@pytest.mark.parametrize("sign", HOSTILE, ids=ascii)
+@pytest.mark.parametrize("sign", [*HOSTILE, "\U0001f1e9"], ids=ascii)
 def test_time_is_linear(sign):
-    for segmenter in (
-        Levels(of=Stride(length=10**9), longest=100),
-        Levels(of=Newline(), longest=7),
-    ):
+    for of, longest in ((Stride(length=10**9), 100), (Newline(), 7)):
+        segmenter = Levels(of=of, longest=longest)
         text = sign * (20_000 // len(sign))
         assert not grows_too_fast(segmenter.cut, text, 2 * text, most=2.5, slack=0.2)
