@@ -74,8 +74,8 @@ def mark(anchors: Anchors, levels: Sequence[Cuts]) -> Marks:
 def anchors_from_offsets(text: str, offsets: npt.ArrayLike) -> Anchors:
     """Return anchors [tokens] from a fast tokenizer's character offsets [tokens, 2].
 
-    If the tokenizer trims white space from offsets, tokens of only white space count as empty.
-    Raises ValueError for offsets outside the text.
+    If it trims white space from offsets, tokens of only white space count as empty. Raises
+    ValueError for offsets outside the text.
     """
     require_type("text", text, str)
     spans = np.atleast_1d(np.asarray(offsets, dtype=np.int64))
@@ -139,10 +139,7 @@ class ByteTable:
 
     @classmethod
     def of_tokenizer(cls, fast: Any) -> ByteTable | None:
-        """Return the table of a `tokenizers.Tokenizer`, or of a fast one of transformers.
-
-        None if its ids do not decode to bytes.
-        """
+        """Return the table of a fast tokenizer; None if its ids do not decode to bytes."""
         fast = getattr(fast, "backend_tokenizer", fast)
         if not hasattr(fast, "to_str"):
             raise TypeError(f"fast must be a tokenizers.Tokenizer, was: {type(fast).__name__}")
@@ -295,10 +292,8 @@ def byte_alphabet() -> dict[str, int]:
 
 
 def anchors_of_encoding(text: str, encoding: Any, table: ByteTable | None) -> Anchors:
-    """Return the anchors of the tokens of a `tokenizers.Encoding`, without padding.
-
-    Bytes are used where possible, since offsets may be trimmed of white space.
-    """
+    """Return the anchors of the tokens of a `tokenizers.Encoding`, without padding."""
+    # By bytes where that is possible, since offsets may be trimmed of white space.
     real = np.array(encoding.attention_mask, dtype=bool)
     if table is not None:
         ids = np.array(encoding.ids, dtype=np.int64)[real]
@@ -315,8 +310,7 @@ def segment_ids(
     """Return tokens and their segments: for a text arrays [tokens], for texts lists of arrays.
 
     tokenizer: a `tokenizers.Tokenizer`, or a fast one of transformers. input_ids, inter_ids (index
-    of the segment) and intra_ids (index in it) are int64, segment_marks uint8 as returned by
-    `mark`.
+    of the segment) and intra_ids (index in it) are int64, segment_marks uint8 as of `mark`.
 
     >>> dataset.map(segment_ids, batched=True, input_columns="text",
     ...             fn_kwargs={"tokenizer": tokenizer, "segmenter": Sentences()})

@@ -59,7 +59,7 @@ _TALLY: ContextVar[Counter[str] | None] = ContextVar("tally", default=None)
 
 @contextmanager
 def tallied() -> Iterator[Counter[str]]:
-    """Count the characters that are cut by each rule in the block, where rules `tally` them."""
+    """Count the characters that each rule cuts in the block, where rules `tally` them."""
     found: Counter[str] = Counter()
     token = _TALLY.set(found)
     try:
@@ -82,11 +82,7 @@ def shares_of(segmenter: Segmenter, rules: Mapping[str, int], length: int) -> di
 
 
 def cuts_from_ends(ends: Iterable[int] | npt.ArrayLike, length: int) -> Cuts:
-    """Return the cuts of a text of `length` characters from the ends of its segments.
-
-    Ends may repeat and come in any order; 0 and `length` are optional. Raises SegmenterError for an
-    end outside of the text.
-    """
+    """Return cuts from ends in any order, repeated or not; SegmenterError for one outside."""
     if isinstance(ends, np.ndarray | array):
         places = np.asarray(ends, dtype=np.int64)
     else:
@@ -106,8 +102,7 @@ def cuts_from_ends(ends: Iterable[int] | npt.ArrayLike, length: int) -> Cuts:
 def nested(ends: Iterable[Iterable[int] | Cuts], length: int, *, count: int) -> tuple[Cuts, ...]:
     """Return the cuts of `count` levels from the ends of each, finest first; missing ones cut none.
 
-    An end that is no cut of the finer level moves to the next one that is, so that a segment
-    belongs to the coarser one in which it begins.
+    An end moves to the next cut of the finer level: a segment belongs where it begins.
     """
     levels: list[Cuts] = []
     for own in islice(chain(ends, repeat(())), count):
@@ -145,10 +140,7 @@ class Segmenter(ABC):
         """Return where segments end (characters), in any order; 0 and len(text) are optional."""
 
     def cut(self, text: str) -> Cuts:
-        """Return the cuts of the text: int64 [segments + 1] character offsets from 0 to len(text).
-
-        Raises TypeError if `text` is not a string.
-        """
+        """Return the cuts of the text: int64 [segments + 1], characters from 0 to len(text)."""
         if not isinstance(text, str):
             raise TypeError(f"text must be a str, was: {type(text).__name__}")
         return cuts_from_ends(self._ends(text), len(text))
@@ -159,10 +151,9 @@ class Segmenter(ABC):
         return ("segment",)
 
     def levels(self, text: str) -> tuple[Cuts, ...]:
-        """Return the cuts of each of `level_names`; those of the first are `cut(text)`.
+        """Return the cuts of each of `level_names`, of which the first are `cut(text)`.
 
-        Every cut of a level is a cut of the one before. A level that the text does not have is one
-        segment. Raises TypeError if `text` is not a string.
+        Every cut of a level is a cut of the one before; a level that the text lacks is one segment.
         """
         if len(self.level_names) == 1:
             return (self.cut(text),)
@@ -180,11 +171,7 @@ class Segmenter(ABC):
         return self.levels(text)
 
     def _levels(self, text: str) -> Iterable[Iterable[int] | Cuts]:
-        """Return the ends of each level, finest first and as in `_ends`; the last may be missing.
-
-        The finest are those of `_ends`; a coarser end that is not among the finer ones counts at
-        the next that is.
-        """
+        """Return the ends of each level, finest first (as `_ends`); the last may be missing."""
         return (self._ends(text),)
 
     def machine(self) -> Machine:
@@ -198,11 +185,7 @@ class Segmenter(ABC):
         return Nested(finer=self.level_machine(level - 1), own=self._coarser_machine(level))
 
     def _coarser_machine(self, level: int) -> Machine:
-        """Return a machine of the ends of a coarser level, as `_levels` gives them.
-
-        Override it for the levels that can be followed; `Nested` moves their ends to cuts of the
-        finer level. Raise `refusal` for the others.
-        """
+        """Return a machine of the ends that `_levels` gives a coarser level, or raise `refusal`."""
         name = self.level_names[level]
         raise self.refusal(f"its level {name!r} needs the whole text")
 
@@ -259,7 +242,7 @@ class Machine(ABC):
     def push(self, text: str) -> list[int]:
         """Read the next piece; return the cuts that it decides, in characters of the whole text.
 
-        The start of the text is never among them; the end of what was read may be.
+        The end of what was read may be among them, the start of the text never is.
         """
         if not text:
             return []

@@ -139,7 +139,7 @@ class _Strides(Machine):
 class RandomCuts(Segmenter):
     """Segments of random length: each place is a cut with probability 1 / `mean` (characters).
 
-    Each draw hashes `seed` and all the text before it: lengths are geometric, cuts reproducible.
+    Each draw hashes `seed` and all the text before it.
     """
 
     mean: float

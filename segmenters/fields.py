@@ -35,10 +35,7 @@ def texts(meta: Mapping[str, Any]) -> dict[str, str]:
 def kept_fields(
     row: Mapping[str, Any], keys: Sequence[str] = KNOWN_FIELDS, *, whole: bool = False
 ) -> dict[str, Any]:
-    """Return the named fields of a row; those nested in `meta` or `metadata` stay nested.
-
-    `whole`: also values that are too long for names, such as lists of offsets.
-    """
+    """Return the named fields of a row, nested ones nested; `whole`: also what is no short name."""
     kept = {key: row[key] for key in keys if _is_short(row.get(key)) or (whole and key in row)}
     for field in NESTING_FIELDS:
         nested = _mapping(row.get(field))
@@ -57,10 +54,8 @@ def language_of_fields(meta: Mapping[str, Any]) -> str | None:
 def path_of(
     name: str | None, meta: Mapping[str, Any], *, known: Callable[[str], object]
 ) -> str | None:
-    """Return the first of the document's name and its fields that is `known`, else its name.
-
-    Readers name rows like files ("part.jsonl:7"), so that not every suffix tells of the document.
-    """
+    """Return the first of the document's name and its fields that is `known`, else its name."""
+    # Readers name rows like files ("part.jsonl:7"), so that not every suffix tells of the document.
     fields = texts(meta)
     suffix = suffix_of(fields)
     names = (name, *(fields.get(field) for field in NAME_FIELDS), suffix and f"document{suffix}")

@@ -36,10 +36,7 @@ def past(pattern: re.Pattern[str], text: str, place: int = 0, end: int = sys.max
 
 
 class Walk:
-    """Iterate over the matches of a pattern; the place from which it searches only grows.
-
-    So whatever reads a text by a walk ends, however little a match or a skip may cover.
-    """
+    """Iterate over matches; the place from which it searches only grows, so that it ends."""
 
     __slots__ = ("end", "place", "search", "start", "text")
 
@@ -97,10 +94,7 @@ def utf8(text: str) -> npt.NDArray[np.uint8]:
 def characters(
     places: npt.NDArray[Any], data: npt.NDArray[np.uint8], text: str
 ) -> npt.NDArray[Any]:
-    """Convert byte offsets of the text, each at the start of a character, to character offsets.
-
-    The places increase; the result has their type.
-    """
+    """Convert increasing byte offsets, each at the start of a character, to character offsets."""
     if len(data) == len(text):
         return places
     found, before = places.copy(), 0  # bytes that do not start a character
@@ -118,10 +112,8 @@ def rows_of(places: npt.NDArray[Any], *keys: int, side: Literal["left", "right"]
 
 
 def line_ends(data: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
-    """Return where physical lines end, in bytes of UTF-8.
-
-    Int64, or int32 if twice the places fit: it takes half of the memory.
-    """
+    """Return where physical lines end, in bytes of UTF-8."""
+    # int32, if twice the places fit, takes half of the memory.
     kind = np.int64 if len(data) >= 1 << 30 else np.int32
     found = [_line_ends(data, start).astype(kind) for start in range(0, len(data) or 1, _BLOCK)]
     return found[0] if len(found) == 1 else np.concatenate(found)

@@ -120,4 +120,4 @@ class Changes(Segmenter):
             elif not headed:  # what comes before the first hunk of a file is one head
                 files.append(match.start())
             headed = match.lastgroup != "hunk"
-        return character_ends(text), sorted((*hunks, *files)), files
+        return character_ends(text), hunks + files, files

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from segmenters.documents.parts import Part
-from segmenters.places import BLANK_LINES, Walk, past
+from segmenters.documents.parts import Part, Reader
+from segmenters.places import Walk
 
 _EOL = r"(?:\r\n?|\n|\Z)"
 _REST = rf"[^\r\n]*+{_EOL}"
@@ -126,35 +126,15 @@ _BRACKETS = {**dict.fromkeys("([{", 1), **dict.fromkeys(")]}", -1)}
 _NEITHER = re.compile(r"\"(?:[^\"\\\n]|\\.)*+\"|[^()\[\]{}\"]++|\"")
 
 
-class _Reader:
+class _Light(Reader):
     def __init__(self, text: str, markup: _Markup) -> None:
-        self.text, self.markup = text, markup
-        self.blank = True  # whether the line above is blank
-        self.prose = False  # whether a part of text is open
+        super().__init__(text, markup.line)
+        self.markup = markup
         self.last = -1  # where the last line on its own ends
         self.language: str | None = None  # of the next listing
         self.missing: set[str] = set()  # closing lines that are not in the rest of the text
 
-    def parts(self) -> Iterator[Part]:
-        end = 0
-        lines = Walk(self.markup.line, self.text)
-        for line in lines:
-            kind, start = line.lastgroup, line.start()
-            block = self.block(line, kind)
-            if (block or kind == "item") and self.prose:
-                yield Part(end=start, kind="marked")
-                end, self.prose = start, False
-            yield from block
-            if block:
-                end = block[-1].end
-                lines.skip(end)
-            self.blank = bool(block) or kind == "blank"
-            self.prose = self.prose or not self.blank
-        if end < len(self.text):
-            yield Part(end=len(self.text), kind="marked")
-
     def block(self, line: re.Match[str], kind: str | None) -> list[Part]:
-        """Return the parts that begin with this line; none for a line of text or of an item."""
         if kind == "heading":
             return [Part(end=self.after_blank_lines(line.end()), kind="line", section=True)]
         if kind == "text" and self.markup.underlined and self.blank:
@@ -211,12 +191,9 @@ class _Reader:
                 return self.after_blank_lines(line.start())
         return len(self.text)
 
-    def after_blank_lines(self, place: int) -> int:
-        return past(BLANK_LINES, self.text, place)
-
 
 def _parts(name: str, text: str) -> Iterator[Part]:
-    return _Reader(text, _MARKUPS[name]).parts()
+    return _Light(text, _MARKUPS[name]).parts()
 
 
 # The parts of a document in each of the formats, in order.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from segmenters.documents import signs
-from segmenters.records.guesses import is_log, table_in
+from segmenters.records.logs import STAMPED
 
 # How many characters are read.
 _HEAD = 20_000
@@ -27,6 +27,7 @@ _LEAST_CODE, _SHARE_OF_CODE, _SHARE_LIKE_CODE = 3, 0.06, 0.4
 _LEAST_DENSE, _SHARE_OF_DENSE = 5, 0.15
 _LEAST_SIGNED, _SHARE_OF_SIGNS = 1000, 0.025
 _LEAST_LINES, _SHARE_OF_SETTINGS = 3, 0.7
+_LEAST_ROWS, _ROWS, _LEAST_RECORDS, _RECORDS = 4, 12, 3, 40
 _MOST_TIMES, _LEAST_POINTS, _CERTAIN_POINTS = 3, 3, 8
 
 
@@ -58,8 +59,8 @@ def looks_like(text: str) -> str | None:
     is_code = seen.is_code() or head.startswith(("#!", "/*", "//"))
     if points >= _LEAST_POINTS and not seen.is_dense() and (certain or not is_code):
         return best
-    table = None if seen.is_dense() else table_in(head)
-    if table or is_log(head):
+    table = None if seen.is_dense() else _table_in(head)
+    if table or _is_log(head):
         return table or "log"
     return "code" if is_code else None
 
@@ -73,9 +74,8 @@ def kind_of_paper(text: str) -> str:
 def _is_transcript(head: str, lines: int) -> bool:
     """Return whether most lines name who says them, and some of the names come again."""
     said = [match["name"] or match["nick"] for match in signs.SAID.finditer(head)]
-    return len(said) >= max(_LEAST_SAID, _SHARE_OF_SAID * lines) and 2 <= len(
-        set(said)
-    ) <= _SHARE_OF_NAMES * len(said)
+    enough = len(said) >= max(_LEAST_SAID, _SHARE_OF_SAID * lines)
+    return enough and 2 <= len({*said}) <= _SHARE_OF_NAMES * len(said)
 
 
 def _is_solution(head: str) -> bool:
@@ -164,3 +164,22 @@ def _best(head: str) -> tuple[str, int]:
 
 def _count(pattern: re.Pattern[str], text: str, most: int | None = None) -> int:
     return sum(1 for _ in islice(pattern.finditer(text), most))
+
+
+def _is_log(head: str) -> bool:
+    """Return whether half of the first lines that are not indented begin with a time."""
+    lines = [line for line in head.split("\n")[:_RECORDS] if line.strip() and line[0] not in " \t"]
+    found = sum(1 for line in lines if STAMPED.match(line))
+    return found >= _LEAST_RECORDS and 2 * found >= len(lines) and _table_in(head) is None
+
+
+def _table_in(head: str) -> str | None:
+    """Return the format of a table: its first lines have as many tabs, semicolons or commas."""
+    rows = [row for row in head.split("\n")[:-1] if row.strip() and row[0] != "#"]
+    rows = rows[:_ROWS]
+    if len(rows) < _LEAST_ROWS:
+        return None
+    for format, sign, least in (("tsv", "\t", 1), ("csv", ";", 2), ("csv", ",", 2)):
+        if len({row.count(sign) for row in rows}) == 1 and rows[0].count(sign) >= least:
+            return format
+    return None

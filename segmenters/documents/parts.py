@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from segmenters.base import Cuts, Segmenter
+from segmenters.places import BLANK_LINES, Walk, past
 from segmenters.prose import rules
 
 # Spans are short; a bound keeps the time of hostile text linear.
@@ -58,6 +59,41 @@ class Part(NamedTuple):
     view: View | None = None  # how the part is read, if not as it is
     paragraph: bool = True  # whether it begins a paragraph
     section: bool = False  # whether it begins a section
+
+
+class Reader:
+    """Reads a document by lines, of which `block` says whether they are parts of their own."""
+
+    def __init__(self, text: str, line: re.Pattern[str]) -> None:
+        self.text, self.line = text, line
+        self.blank = True  # whether the line above is blank
+        self.prose = False  # whether a part of text is open
+
+    def parts(self) -> Iterator[Part]:
+        """Yield the parts of the document, in order."""
+        end = 0
+        lines = Walk(self.line, self.text)
+        for line in lines:
+            kind, start = line.lastgroup, line.start()
+            block = self.block(line, kind)
+            if (block or kind == "item") and self.prose:
+                yield Part(end=start, kind="marked")
+                end, self.prose = start, False
+            yield from block
+            if block:
+                end = block[-1].end
+                lines.skip(end)
+            self.blank = bool(block) or kind == "blank"
+            self.prose = self.prose or not self.blank
+        if end < len(self.text):
+            yield Part(end=len(self.text), kind="marked")
+
+    def block(self, line: re.Match[str], kind: str | None) -> list[Part]:
+        """Return the parts that begin with this line; none for a line of text or of an item."""
+        raise NotImplementedError
+
+    def after_blank_lines(self, place: int) -> int:
+        return past(BLANK_LINES, self.text, place)
 
 
 def after_blank_lines(text: str) -> Iterator[int]:

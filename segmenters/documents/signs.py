@@ -8,44 +8,28 @@ import re
 from typing import Final
 
 from segmenters.places import MARKS, UNSPACED, WORD
-from segmenters.records.guesses import RECORD_SIGNS
-
-Sign = tuple[str, int, re.Pattern[str]]
 
 _LINES = re.MULTILINE
-_EMAIL = (
-    r"(?i)\A\s*(?:From \S[^\n]*\n)?"
-    r"(?:[A-Za-z][A-Za-z0-9-]*:(?:[ \t][^\n]*)?\n(?:[ \t]+\S[^\n]*\n)*)*?"
-    r"(?:Message-ID|Received|Subject|From|Metadata-Version|MIME-Version):[ \t][^\n]*\n"
-    r"(?:[ \t]+\S[^\n]*\n)*[A-Za-z][A-Za-z0-9-]*:"
+
+
+def table(*rows: str) -> tuple[tuple[str, int, re.Pattern[str]], ...]:
+    """Read rows of a kind, a number and a pattern."""
+    split = (row.split(" ", 2) for row in rows)
+    return tuple((kind, int(number), re.compile(sign, _LINES)) for kind, number, sign in split)
+
+
+_ENTRY = r"article|book|booklet|conference|inbook|incollection|inproceedings|manual|misc|online"
+_TIME = r"\d{1,3}:\d\d:\d\d[,.]\d{3}[ \t]*-->"
+_TABLES = (
+    r"(?:OR REPLACE )?(?:TEMP(?:ORARY)? |UNIQUE )?(?:TABLE|VIEW|INDEX|FUNCTION|PROCEDURE|TYPE)"
 )
-# Debian's machine-readable copyright format 1.0, and what older packages begin with.
-_COPYRIGHT = (
-    r"\A\s*+(?:Format(?:-Specification)?:[^\n]{0,200}(?:copyright-format|/dep5?\b|CopyrightFormat)"
-    r"|This (?:package was (?:originally )?(?:debianized|put together)|is (?:the )?Debian\b))"
-    r"|^Files:[^\n]*+\n(?:[ \t]++\S[^\n]*+\n){0,99}+Copyright:"
+_STATEMENT = (
+    rf"CREATE {_TABLES}\b|ALTER TABLE \S|DROP TABLE\b|INSERT INTO \S|DELETE FROM \S"
+    r"|SELECT\s[^\n]{1,200}\sFROM\s|UPDATE \S+ SET "
 )
-_JSON_OR_XML = (
-    r"(?i)\A\s*+(?:\{\s*+\"[^\"\n]{1,200}\"\s*+:|\[\s*+(?:[\[{]|\"[^\"\n]{0,200}\"\s*+[],])"
-    r"|<\?xml(?![^>]*>\s*<(?:!doctype )?html)|<(?!html)[A-Za-z][\w:.-]*\s+xmlns"
-    r"|<(?:project|svg|configuration|plist)\b)"
-)
-# After a line end or another statement: "the sum $a + b $." in a solution is none.
-_METAMATH = (
-    r"(?:^|\$[.}{)])[ \t]*+\s?[ \t]*+(?:[\w.-]{1,60}[ \t]+\$[aefp]|\$[cvd])\s"
-    r"[^$]{1,400}?\s\$[.=](?!\S)"
-)
-# Templates of conversations, or labels of both sides of one.
-_CHAT = (
-    r"\A\s*+(?:<\|(?:im_start|start_header_id|begin_of_text|system|user|assistant)\|>"
-    r"|(?:<s> ?)?\[INST\]|(?:<bos>)?<start_of_turn>"
-    r"|<\uff5c(?:begin\u2581of\u2581sentence|User)\uff5c>"
-    r"|(?:\*\*)?(?:User|USER|Human)(?:\*\*)?:[ \t\n]"
-    r"(?=(?:[^\n]*+\n)*?\**(?:Assistant|ASSISTANT|AI|Bot)\b))"
-)
-_COQ = (
-    r"^[ \t]*+(?:(?:From [\w.]+ )?Require (?:Import|Export)\b[^\n]*\.|Qed\."
-    r"|Proof\.(?: [a-z][^\n]{0,200}\. (?:Qed|Defined)\.)?)[ \t\r]*$"
+_DOCKER = (
+    r"\A(?:[ \t]*+(?:#[^\n]*+|ARG [^\n]*+)?\n){0,40}+FROM[ \t]+[\w./:$@{}-]+"
+    r"(?:[ \t]+(?i:AS)[ \t]+[\w.-]+)?[ \t]*\r?$"
 )
 # Theories in ML, and formulas of TPTP, whose suffixes others share.
 HOL: Final = re.compile(
@@ -61,53 +45,70 @@ TPTP: Final = re.compile(
     r"|logic|unknown)\b|include\('[^'\n]{1,200}'[^()\n]{0,80}\)\.)",
     _LINES,
 )
-_MAN = (
-    r"^[.'](?:TH|SH|SS|PP|LP|TP|IP|RS|RE|B|I|BR|IR|RB|nf|fi|br|sp|de|Dd|Dt|Os|Sh|Ss|Nm|Nd|Pp|It"
-    r"|Bl|El|Bd|Ed|Fl|Ar|Op|Xr|so|\\\")(?:[ \t\r]|$)"
-)
 
 # A kind, how often its sign must occur at least, and the sign; tried from the first on.
-SIGNS: Final[tuple[Sign, ...]] = tuple(
-    (kind, times, re.compile(sign, _LINES))
-    for kind, times, sign in (
-        ("turns", 1, _CHAT),
-        ("prose", 1, _COPYRIGHT),
-        ("notebook", 1, r'\A\s*\{\s*"(?:cells|nbformat|metadata)"\s*:'),
-        ("diff", 1, r"\A(?:.*\n){0,60}?(?:diff --git a|Index: \S+\n===|--- \S.*\n\+\+\+ \S)"),
-        ("diff", 1, r"\A\*\*\* \S[^\n]*\n--- \S"),
-        ("email", 1, _EMAIL),
-        ("code", 1, _JSON_OR_XML),
-        (
-            "html",
-            1,
-            r"(?i)\A\s*+(?:<\?xml[^<>]*+>\s*+)?(?:<!--[^>]*+>\s*+)?<(?:!doctype html|html\b)",
-        ),
-        *RECORD_SIGNS,
-        ("latex", 1, r"^[ \t]*+\\document(?:class|style)|^[ \t]*+\\begin\{document\}"),
-        ("tptp", 1, TPTP.pattern),
-        ("agda", 1, r"^open import [A-Z]|^\{-# OPTIONS --"),
-        ("isabelle", 1, r"^theory\s+[\w\"']+\s+imports\b|\\<(?:open|Rightarrow)>"),
-        ("metamath", 1, r"\A\s*+\$\(\s(?:[^$]|\$(?!\)))*+\$\)\s"),
-        ("metamath", 2, _METAMATH),
-        ("hol", 2, HOL.pattern),
-        ("mizar", 1, r"^[ \t]*+environ[ \t\r]*$"),
-        (
-            "lean",
-            1,
-            r"^/-!\s|^(?:public )?(?:meta )?import (?:Mathlib|Lean|Std|Batteries|Aesop)\b"
-            r"|:= by[ \t]*$",
-        ),
-        ("coq", 1, _COQ),
-        ("coq", 2, r"^[ \t]*+(?:Definition|Inductive|Fixpoint|Notation|Ltac)\b.*:="),
-        ("man", 3, _MAN),
-        ("isabelle", 2, r"^[ \t]*+(?:proof \(|by \(|qed[ \t\r]*$|lemma \w+: \")"),
-        ("latex", 2, r"\\(?:begin|end)\{(?:proof|theorem|lemma|equation|align|section)\*?\}"),
-        ("markdown", 2, r"^ {0,3}(?:```|~~~)"),
-        ("latex", 8, r"(?<![\\\w])\\[A-Za-z]{3,20}\*?\{[^{}\\\n]{1,80}\}"),
-        ("html", 4, r"(?i)</(?:p|div|li|td|tr|span|a|h[1-6])>"),
-        ("arithmetic", 3, r"^(?=[^\n]{0,40}\d)[\d()+*/. -]++=[\d()+*/=. -]++$"),
-        ("chain_of_thought", 2, r"^[*# \t]*+Step \d+"),
-    )
+SIGNS: Final = table(
+    # Templates of conversations, or labels of both sides of one.
+    r"turns 1 \A\s*+(?:<\|(?:im_start|start_header_id|begin_of_text|system|user|assistant)\|>"
+    r"|(?:<s> ?)?\[INST\]|(?:<bos>)?<start_of_turn>"
+    r"|<\uff5c(?:begin\u2581of\u2581sentence|User)\uff5c>"
+    r"|(?:\*\*)?(?:User|USER|Human)(?:\*\*)?:[ \t\n]"
+    r"(?=(?:[^\n]*+\n)*?\**(?:Assistant|ASSISTANT|AI|Bot)\b))",
+    # Debian's machine-readable copyright format 1.0, and what older packages begin with.
+    r"prose 1 \A\s*+(?:Format(?:-Specification)?:[^\n]{0,200}"
+    r"(?:copyright-format|/dep5?\b|CopyrightFormat)"
+    r"|This (?:package was (?:originally )?(?:debianized|put together)|is (?:the )?Debian\b))"
+    r"|^Files:[^\n]*+\n(?:[ \t]++\S[^\n]*+\n){0,99}+Copyright:",
+    r'notebook 1 \A\s*\{\s*"(?:cells|nbformat|metadata)"\s*:',
+    r"diff 1 \A(?:.*\n){0,60}?(?:diff --git a|Index: \S+\n===|--- \S.*\n\+\+\+ \S)",
+    r"diff 1 \A\*\*\* \S[^\n]*\n--- \S",
+    r"email 1 (?i)\A\s*(?:From \S[^\n]*\n)?"
+    r"(?:[A-Za-z][A-Za-z0-9-]*:(?:[ \t][^\n]*)?\n(?:[ \t]+\S[^\n]*\n)*)*?"
+    r"(?:Message-ID|Received|Subject|From|Metadata-Version|MIME-Version):[ \t][^\n]*\n"
+    r"(?:[ \t]+\S[^\n]*\n)*[A-Za-z][A-Za-z0-9-]*:",
+    r"code 1 (?i)\A\s*+(?:\{\s*+\"[^\"\n]{1,200}\"\s*+:|\[\s*+(?:[\[{]|\"[^\"\n]{0,200}\"\s*+[],])"
+    r"|<\?xml(?![^>]*>\s*<(?:!doctype )?html)|<(?!html)[A-Za-z][\w:.-]*\s+xmlns"
+    r"|<(?:project|svg|configuration|plist)\b)",
+    r"html 1 (?i)\A\s*+(?:<\?xml[^<>]*+>\s*+)?(?:<!--[^>]*+>\s*+)?<(?:!doctype html|html\b)",
+    rf"srt 1 \A\ufeff?\s*+\d+[ \t]*\r?\n{_TIME}",
+    r"vtt 1 \A\ufeff?WEBVTT\b",
+    r"ass 1 \A\ufeff?\[Script Info\]",
+    r"po 3 ^(?:#~ )?msg(?:id|str) \"",
+    rf"bibtex 1 (?i)\A(?:[ \t]*+(?:%[^\n]*+)?\r?\n){{0,40}}+@(?:{_ENTRY}|string|comment)\s*\{{",
+    rf"bibtex 2 (?i)^@(?:{_ENTRY}|(?:phd|master)sthesis|techreport)\s*\{{[^\s,]+,[ \t\r]*$",
+    r"ics 1 \A\s*+BEGIN:VCALENDAR\b",
+    r"vcard 1 \A\s*+BEGIN:VCARD\b",
+    r"ldif 1 \A(?:(?:#[^\n]*+|version: 1)?\r?\n){0,40}+dn::? \S",
+    r"gitlog 1 \Acommit [0-9a-f]{40}\b[^\n]*\n(?:Merge:|Author:|tree )",
+    f"dockerfile 1 {_DOCKER}",
+    r"gherkin 1 \A(?:[ \t\r]*+(?:[#@][^\n]*+)?\n){0,40}+[ \t]*Feature:[ \t]",
+    r"genbank 1 \ALOCUS {2,}\S",
+    r"fasta 1 \A>\S[^\n]*\n[A-Za-z*-]{20,}\r?\n[A-Za-z*>-]",
+    rf"sql 2 (?i)^(?:{_STATEMENT})",
+    r"latex 1 ^[ \t]*+\\document(?:class|style)|^[ \t]*+\\begin\{document\}",
+    f"tptp 1 {TPTP.pattern}",
+    r"agda 1 ^open import [A-Z]|^\{-# OPTIONS --",
+    r"isabelle 1 ^theory\s+[\w\"']+\s+imports\b|\\<(?:open|Rightarrow)>",
+    r"metamath 1 \A\s*+\$\(\s(?:[^$]|\$(?!\)))*+\$\)\s",
+    # After a line end or another statement: "the sum $a + b $." in a solution is none.
+    r"metamath 2 (?:^|\$[.}{)])[ \t]*+\s?[ \t]*+(?:[\w.-]{1,60}[ \t]+\$[aefp]|\$[cvd])\s"
+    r"[^$]{1,400}?\s\$[.=](?!\S)",
+    f"hol 2 {HOL.pattern}",
+    r"mizar 1 ^[ \t]*+environ[ \t\r]*$",
+    r"lean 1 ^/-!\s|^(?:public )?(?:meta )?import (?:Mathlib|Lean|Std|Batteries|Aesop)\b"
+    r"|:= by[ \t]*$",
+    r"coq 1 ^[ \t]*+(?:(?:From [\w.]+ )?Require (?:Import|Export)\b[^\n]*\.|Qed\."
+    r"|Proof\.(?: [a-z][^\n]{0,200}\. (?:Qed|Defined)\.)?)[ \t\r]*$",
+    r"coq 2 ^[ \t]*+(?:Definition|Inductive|Fixpoint|Notation|Ltac)\b.*:=",
+    r"man 3 ^[.'](?:TH|SH|SS|PP|LP|TP|IP|RS|RE|B|I|BR|IR|RB|nf|fi|br|sp|de|Dd|Dt|Os|Sh|Ss|Nm|Nd|Pp"
+    r"|It|Bl|El|Bd|Ed|Fl|Ar|Op|Xr|so|\\\")(?:[ \t\r]|$)",
+    r"isabelle 2 ^[ \t]*+(?:proof \(|by \(|qed[ \t\r]*$|lemma \w+: \")",
+    r"latex 2 \\(?:begin|end)\{(?:proof|theorem|lemma|equation|align|section)\*?\}",
+    r"markdown 2 ^ {0,3}(?:```|~~~)",
+    r"latex 8 (?<![\\\w])\\[A-Za-z]{3,20}\*?\{[^{}\\\n]{1,80}\}",
+    r"html 4 (?i)</(?:p|div|li|td|tr|span|a|h[1-6])>",
+    r"arithmetic 3 ^(?=[^\n]{0,40}\d)[\d()+*/. -]++=[\d()+*/=. -]++$",
+    r"chain_of_thought 2 ^[*# \t]*+Step \d+",
 )
 # Kinds whose signs also occur in the strings and comments of code.
 UNLIKE_CODE: Final = frozenset(("chain_of_thought", "markdown", "html"))
@@ -148,77 +149,37 @@ PAPER: Final = re.compile(
 )
 
 # Signs of the formats of running text; each counts up to three times its weight.
-FORMATS: Final[tuple[Sign, ...]] = tuple(
-    (kind, weight, re.compile(sign, _LINES))
-    for kind, weight, sign in (
-        # A heading has a blank line or the start of the text above it, and no other "#" below.
-        ("markdown", 2, r"(?:\A|(?<=\n)[ \t]*\r?\n)#{1,6} \S[^\n]*\n(?!#(?!#))"),
-        ("markdown", 2, r"^\[[^\]\n]{1,80}\]: \S"),
-        ("markdown", 2, r"\[[^\]\n]{1,80}\]\([^)\s]|!\["),
-        ("markdown", 2, r"^ {0,3}(?:```|~~~)"),
-        (
-            "markdown",
-            1,
-            r"(?<![\w*])\*\*[^\s*][^*\n]{0,80}\*\*(?![\w*])|(?<!`)`[^`\n]{1,60}`(?![`_])",
-        ),
-        ("markdown", 4, r"\A---[ \t]*\n(?=[\w-]{1,40}:)|^\|?[ \t]*:?-{3,}:?[ \t]*\|[-:| \t]*$"),
-        ("markdown", 1, r"^[^\s=-][^\n]{1,80}\n(?:={3,80}|-{3,80})[ \t\r]*$|^#{1,6} \w"),
-        (
-            "rst",
-            3,
-            r"^[ \t]*+\.\. (?:[\w:-]{1,40}::|_[^\n:]{1,80}:|\[[\w#*]{1,20}\]|\|[^|\n]{1,40}\|)",
-        ),
-        ("rst", 2, r"(?<!`)``(?:[^`'\n]|'(?!')){1,80}+``(?!`)"),
-        ("rst", 1, r"::[ \t]*\r?\n[ \t]*\r?\n[ \t]"),
-        ("rst", 3, r":[a-z:]{2,20}:`[^`\n]{1,80}`|`[^`\n]{1,120}>`_"),
-        ("rst", 1, r"^[^\s][^\n]{1,80}\n([=~^\"*+#.'-])\1{3,80}[ \t]*$"),
-        ("asciidoc", 2, r"(?:\A|(?<=\n)\r?\n)={1,6} \S[^\n=]*[^\s=]\s*$"),
-        (
-            "asciidoc",
-            3,
-            r"^:[a-z][\w-]{2,30}:(?:[ \t][^`\n]*)?$|^\[(?:source|NOTE|TIP|quote|verse|\[)",
-        ),
-        (
-            "asciidoc",
-            3,
-            r"^\|===|^(?:include|image|toc)::|<<[\w-]{2,40}(?:,[^>\n]{0,80})?>>|\blink:\S+\[",
-        ),
-        (
-            "asciidoc",
-            3,
-            r"https?://[^\s\[\]]{1,200}\[[^\]\n]{1,80}\](?!\()|^(?:NOTE|TIP|WARNING): "
-            # Else a block of reStructuredText, which has a blank line below it.
-            r"|^[^\s#>|*:/][^\n:]{0,60}::+[ \t]*\r?\n[ \t]*[^\s:]",
-        ),
-        (
-            "asciidoc",
-            2,
-            r"^\+[ \t]*\r?$|(?<![\w/.])[a-z]{3,12}:[\w.-]{1,40}\[[^\]\n]{0,40}\](?![(\[])",
-        ),
-        ("asciidoc", 1, r"^[^\s][^\n]{1,60}\n[~^-]{4,80}\r?$|^(?:----|\.\.\.\.|====)\r?$"),
-        ("mediawiki", 2, r"^={2,6}[^=\n]{1,80}={2,6}[ \t]*\r?$"),
-        (
-            "mediawiki",
-            2,
-            r"(?<!^)\[\[(?! )[^\]\n|]{1,80}(?:\|[^\]\n]{1,80})?\]\]|(?<!\{)\{\{[^{}\n]{1,200}"
-            r"|</ref>|<ref name ?=",
-        ),
-        (
-            "mediawiki",
-            2,
-            r"'''[^'\n]{1,80}'''|^\{\||^#REDIRECT|<(?:nowiki|pre|source|syntaxhighlight)\b",
-        ),
-        ("org", 2, r"^\*{2,6} \S"),
-        ("org", 4, r"^[ \t]*+#\+[A-Za-z_]{3,20}(?::|[ \t\r]|$)|^[ \t]*+:(?:PROPERTIES|END):"),
-        ("org", 2, r"\[\[[^\]\n]{1,200}\]\["),
-        (
-            "typst",
-            4,
-            r"^[ \t]*+#(?:let \w[\w-]{0,30} ?[(=]|set \w+\(|show[: ]|figure\("
-            r"|import \"[^\"\n]{1,80}\"[:;])|(?<=[)$\]]) <[\w:-]{2,30}>\s*$",
-        ),
-        ("typst", 1, r"^={1,4} \S[^\n]*[^=\s]\s*$"),
-    )
+FORMATS: Final = table(
+    r"markdown 2 (?:\A|(?<=\n)[ \t]*\r?\n)#{1,6} \S[^\n]*\n(?!#(?!#))",
+    r"markdown 2 ^\[[^\]\n]{1,80}\]: \S",
+    r"markdown 2 \[[^\]\n]{1,80}\]\([^)\s]|!\[",
+    r"markdown 2 ^ {0,3}(?:```|~~~)",
+    r"markdown 1 (?<![\w*])\*\*[^\s*][^*\n]{0,80}\*\*(?![\w*])|(?<!`)`[^`\n]{1,60}`(?![`_])",
+    r"markdown 4 \A---[ \t]*\n(?=[\w-]{1,40}:)|^\|?[ \t]*:?-{3,}:?[ \t]*\|[-:| \t]*$",
+    r"markdown 1 ^[^\s=-][^\n]{1,80}\n(?:={3,80}|-{3,80})[ \t\r]*$|^#{1,6} \w",
+    r"rst 3 ^[ \t]*+\.\. (?:[\w:-]{1,40}::|_[^\n:]{1,80}:|\[[\w#*]{1,20}\]|\|[^|\n]{1,40}\|)",
+    r"rst 2 (?<!`)``(?:[^`'\n]|'(?!')){1,80}+``(?!`)",
+    r"rst 1 ::[ \t]*\r?\n[ \t]*\r?\n[ \t]",
+    r"rst 3 :[a-z:]{2,20}:`[^`\n]{1,80}`|`[^`\n]{1,120}>`_",
+    r"rst 1 ^[^\s][^\n]{1,80}\n([=~^\"*+#.'-])\1{3,80}[ \t]*$",
+    r"asciidoc 2 (?:\A|(?<=\n)\r?\n)={1,6} \S[^\n=]*[^\s=]\s*$",
+    r"asciidoc 3 ^:[a-z][\w-]{2,30}:(?:[ \t][^`\n]*)?$|^\[(?:source|NOTE|TIP|quote|verse|\[)",
+    r"asciidoc 3 ^\|===|^(?:include|image|toc)::|<<[\w-]{2,40}(?:,[^>\n]{0,80})?>>|\blink:\S+\[",
+    r"asciidoc 3 https?://[^\s\[\]]{1,200}\[[^\]\n]{1,80}\](?!\()|^(?:NOTE|TIP|WARNING): "
+    # Else a block of reStructuredText, which has a blank line below it.
+    r"|^[^\s#>|*:/][^\n:]{0,60}::+[ \t]*\r?\n[ \t]*[^\s:]",
+    r"asciidoc 2 ^\+[ \t]*\r?$|(?<![\w/.])[a-z]{3,12}:[\w.-]{1,40}\[[^\]\n]{0,40}\](?![(\[])",
+    r"asciidoc 1 ^[^\s][^\n]{1,60}\n[~^-]{4,80}\r?$|^(?:----|\.\.\.\.|====)\r?$",
+    r"mediawiki 2 ^={2,6}[^=\n]{1,80}={2,6}[ \t]*\r?$",
+    r"mediawiki 2 (?<!^)\[\[(?! )[^\]\n|]{1,80}(?:\|[^\]\n]{1,80})?\]\]|(?<!\{)\{\{[^{}\n]{1,200}"
+    r"|</ref>|<ref name ?=",
+    r"mediawiki 2 '''[^'\n]{1,80}'''|^\{\||^#REDIRECT|<(?:nowiki|pre|source|syntaxhighlight)\b",
+    r"org 2 ^\*{2,6} \S",
+    r"org 4 ^[ \t]*+#\+[A-Za-z_]{3,20}(?::|[ \t\r]|$)|^[ \t]*+:(?:PROPERTIES|END):",
+    r"org 2 \[\[[^\]\n]{1,200}\]\[",
+    r"typst 4 ^[ \t]*+#(?:let \w[\w-]{0,30} ?[(=]|set \w+\(|show[: ]|figure\("
+    r"|import \"[^\"\n]{1,80}\"[:;])|(?<=[)$\]]) <[\w:-]{2,30}>\s*$",
+    r"typst 1 ^={1,4} \S[^\n]*[^=\s]\s*$",
 )
 
 # What begins a block of reStructuredText at the left edge; docstrings of code have it too.

@@ -91,8 +91,7 @@ def bounded(
 ) -> Cuts:
     """Return the cuts with those that the bound adds.
 
-    `lower`: cuts of finer levels, the coarsest first. `anchors`: those of the tokens (align.py),
-    for a bound in tokens.
+    `lower`: cuts of finer levels, the coarsest first. `anchors`: of tokens, for a bound in tokens.
     """
     limit = _limit_of(bound, anchors, len(text))
     finer = [level.tolist() for level in lower]
@@ -118,8 +117,7 @@ def _limit_of(bound: Bound, anchors: Anchors | None, size: int) -> Callable[[int
     places = anchors.tolist()
 
     def limit(start: int) -> int:
-        first = bisect_left(places, start)
-        beyond = first + number
+        beyond = bisect_left(places, start) + number
         # Tokens that share a character cannot be told apart by a cut.
         return max(places[beyond], start + 1) if beyond < len(places) else size
 
@@ -135,10 +133,7 @@ def _too_long(cuts: Cuts, bound: Bound, anchors: Anchors | None) -> list[tuple[i
 def split(
     text: str, start: int, most: int, patterns: Patterns, finer: Sequence[Sequence[int]]
 ) -> int | None:
-    """Return the best place in (start, most] to end a piece that begins at `start`, or None.
-
-    Reads the text up to `most` and one character more.
-    """
+    """Return the best place in (start, most] to end a piece that begins at `start`, or None."""
     least = start + (most - start) // 4
     early = None
     for places in finer:
@@ -186,18 +181,15 @@ def _is_flag(character: str) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class BoundMachine(Machine):
-    """Machine of segments with a bound: decides a segment when it ends or becomes too long.
-
-    `text` begins at `start`, that of the open segment; `cuts`, `finer` and `anchors` are those
-    after it, as far as they are known.
-    """
+    """Machine of segments with a bound: decides a segment when it ends or becomes too long."""
 
     inner: Machine
     lower: list[Machine]
     bound: Bound
     patterns: Patterns
-    text: str = ""
+    text: str = ""  # from the start of the open segment on
     start: int = 0
+    # Of what is known behind the start.
     cuts: list[int] = field(default_factory=list)
     finer: list[list[int]] = field(default_factory=list)
     anchors: list[int] = field(default_factory=list)

@@ -16,7 +16,6 @@ inner list (of starts, if of offsets) begins a segment of the second level.
 import dataclasses
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from importlib import import_module, metadata
 from inspect import signature
 from itertools import takewhile
@@ -140,9 +139,9 @@ class Called(_Stated):
         return {name: metadata.version(name) for name in sorted({*found})}
 
     def _levels(self, text: str) -> list[list[int]]:
-        options = tuple(sorted(self.options.items()))
+        options = dict(sorted(self.options.items()))
         try:
-            value = _loaded(self.function, self.method, repr(options), _Hidden(options))(text)
+            value = _loaded(self.function, self.method, options)(text)
             value = getattr(value, self.take) if self.take else value
         except Exception as fault:  # whatever the function raises
             raise SegmenterError(f"{self.function}: {type(fault).__name__}: {fault}") from fault
@@ -151,27 +150,23 @@ class Called(_Stated):
         return self._places(value, text, self.function)
 
 
-class _Hidden:
-    """Options that `repr` stands for in a cache: all are equal."""
-
-    def __init__(self, options: tuple[tuple[str, Any], ...]) -> None:
-        self.options = dict(options)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Hidden)
-
-    def __hash__(self) -> int:
-        return 0
+# By repr: options may hold what has no hash.
+_LOADED: dict[str, Callable[[str], Any]] = {}
 
 
-@lru_cache(maxsize=16)
-def _loaded(function: str, method: str | None, shown: str, hidden: _Hidden) -> Callable[[str], Any]:
+def _loaded(*call: Any) -> Callable[[str], Any]:
     """Return the function of a text, loaded once per process."""
+    if (key := repr(call)) not in _LOADED:
+        _LOADED[key] = _load(*call)
+    return _LOADED[key]
+
+
+def _load(function: str, method: str | None, options: dict[str, Any]) -> Callable[[str], Any]:
     module, _, name = function.partition(":")
     found: Any = import_module(module)
     for part in name.split("."):
         found = getattr(found, part)
-    options = dict(hidden.options)
+    options = dict(options)
     if method is not None:
         made: Callable[[str], Any] = getattr(found(**options), method)
         return made

@@ -86,26 +86,22 @@ class Sentences(Segmenter):
     fallback: bool = False
     line_ends: str = WRAPPED
     version: ClassVar[int] = 7
+    level_names = ("sentence", "paragraph", "section")
 
     def __post_init__(self) -> None:
-        require_type("backend", self.backend, str)
-        require_type("language", self.language, str)
-        require_type("next_word", self.next_word, bool)
-        require_type("fallback", self.fallback, bool)
+        for name in ("next_word", "fallback"):
+            require_type(name, getattr(self, name), bool)
         require_choice("line_ends", self.line_ends, KINDS)
-        if self.line_ends != WRAPPED and not self._has_rules:
-            raise ValueError(
-                f"line_ends must be wrapped unless backend is rules, spacy or thai, was: "
-                f"{self.line_ends!r}"
-            )
         for name in ("backend", "language"):
+            require_type(name, getattr(self, name), str)
             if not getattr(self, name):
                 raise ValueError(f"{name} must not be empty")
-        if self.next_word and not self._has_rules:
-            raise ValueError(
-                f"next_word must be false unless backend is rules, spacy or thai, was: "
-                f"{self.backend!r}"
-            )
+        for name, plain in (("line_ends", WRAPPED), ("next_word", False)):
+            if (value := getattr(self, name)) != plain and not self._has_rules:
+                raise ValueError(
+                    f"{name} must be {str(plain).lower()} unless backend is rules, spacy or thai, "
+                    f"was: {value!r} with backend={self.backend!r}"
+                )
 
     @property
     def lookahead(self) -> int | None:
@@ -169,8 +165,6 @@ class Sentences(Segmenter):
         if self.next_word:
             raise self.refusal("it needs the next word: set next_word=false")
         return SentenceMachine(lines=None if self.line_ends == WRAPPED else self._lines())
-
-    level_names = ("sentence", "paragraph", "section")
 
     def _lines(self, *, blank: bool = False) -> LineEnds:
         return LineEnds(line_ends=self.line_ends, blank=blank)

@@ -49,7 +49,6 @@ _VIRAMA = 9
 _HOURS, _ADVERBIAL, _LONGEST_PHRASE = ("a.m", "p.m"), re.compile("(?:At|In|On|By) "), 64
 # Letters of Czech and Slovak, in which a period makes a Roman numeral an ordinal.
 _CZECH = re.compile("[\u010d\u010f\u011b\u013a\u013e\u0148\u0155\u0159\u0161\u0165\u016f\u017e]")
-_ROMAN = re.compile(r"[IVX]{2,5}")
 
 
 def ends_before_lower(text: str, start: int, run: str) -> bool:

@@ -69,8 +69,7 @@ class Format:
     reach: int = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Patterns:
+class Patterns(NamedTuple):
     """The compiled patterns of a format."""
 
     starts: re.Pattern[str]
@@ -106,10 +105,6 @@ def patterns_of(format: Format) -> Patterns:
 _BITS = 3
 
 
-def _codes() -> array[int]:
-    return array("q")
-
-
 @dataclass(slots=True, kw_only=True)
 class Reading(Machine):
     """Reads the records of one format; subclasses read what a table cannot say."""
@@ -129,7 +124,7 @@ class Reading(Machine):
     ended: int = 0  # the level of the record that the next visible character starts
     # Cuts since the last call, each a place and the level in its last bits: a whole text may have
     # millions, and a list takes many times the memory.
-    found: array[int] = field(default_factory=_codes)
+    found: array[int] = field(default_factory=lambda: array("q"))
 
     @property
     def patterns(self) -> Patterns:
@@ -163,7 +158,7 @@ class Reading(Machine):
                 break
         self.context = min(place, 1)
         self.rest = text[place - self.context :]
-        codes, self.found = np.asarray(self.found), _codes()
+        codes, self.found = np.asarray(self.found), array("q")
         levels = (codes & ~(-1 << _BITS)).astype(np.int8)
         codes >>= _BITS  # in place: no copy
         return codes, levels
@@ -191,13 +186,10 @@ class Reading(Machine):
         if broken or base + place - self.opened > LONGEST:
             self.inside, self.tag, self.depth, self.joined = -1, "", 0, False
             return False
-        self.joined = self.joined and self._keeps(text, place, end)
+        if self.joined:  # comments and blank lines may leave it open
+            match = self.patterns.starts.match(text, place, end) if self.format.keeps else None
+            self.joined = match is not None and match.lastgroup in ("comment", "blank")
         return True
-
-    def _keeps(self, text: str, place: int, end: int) -> bool:
-        """Return whether a line leaves it open if the next one goes on: comments, blank lines."""
-        match = self.patterns.starts.match(text, place, end) if self.format.keeps else None
-        return match is not None and match.lastgroup in ("comment", "blank")
 
     def level(self, kind: str, match: re.Match[str]) -> int:
         """Return the level of the record that a line starts, 0 for none; `kind`: its group."""

@@ -67,11 +67,26 @@ def _delimited(pattern: str, sign: str) -> re.Pattern[str]:
 
 
 @dataclass(slots=True, kw_only=True)
-class Sql(Reading):
+class _Inside(Reading):
+    """Reads records that may end inside a line."""
+
+    begun: int = 0  # where the record began
+    same_line: bool = False  # as where the last record ended
+
+    @property
+    def decided(self) -> int:
+        return self.size - 1 - (len(self.rest) - self.context)
+
+    def emit(self, place: int, level: int) -> None:
+        self.begun = place
+        Reading.emit(self, place, level)
+
+
+@dataclass(slots=True, kw_only=True)
+class Sql(_Inside):
     """Reads SQL."""
 
     delimiter: str = ""  # instead of ";"
-    same_line: bool = False  # as where the last statement ended
     parens: int = 0
     blocks: int = 0
     declared: bool = False  # semicolons end nothing until a block has ended
@@ -79,11 +94,6 @@ class Sql(Reading):
     create: bool = False
     routine: str = ""
     copies: int = 0  # 1: a statement that copies rows; 2: the rows
-    begun: int = 0  # where the statement began
-
-    @property
-    def decided(self) -> int:
-        return self.size - 1 - (len(self.rest) - self.context)
 
     def start(self, text: str, place: int, base: int) -> int:
         """Read the line of a client or a row of data; return where to read on."""
@@ -131,10 +141,6 @@ class Sql(Reading):
         self.ended, self.same_line = 1, True
         self.parens = self.blocks = self.copies = 0
         self.declared, self.create, self.first, self.routine = False, False, True, ""
-
-    def emit(self, place: int, level: int) -> None:
-        self.begun = place
-        Reading.emit(self, place, level)
 
     def tokens(self) -> re.Pattern[str]:
         if self.ended:
@@ -193,17 +199,11 @@ JSON: Final = Format(
 
 
 @dataclass(slots=True, kw_only=True)
-class Json(Reading):
+class Json(_Inside):
     """Reads JSON."""
 
     nested: int = 0
     base: int = 1  # how deep the members are that are cut: deeper where one is too long
-    begun: int = 0  # where the member began
-    same_line: bool = False
-
-    @property
-    def decided(self) -> int:
-        return self.size - 1 - (len(self.rest) - self.context)
 
     def start(self, text: str, place: int, base: int) -> int:
         """Note a new line; return where to read on."""
@@ -213,10 +213,6 @@ class Json(Reading):
         if self.nested > self.base and base + place - self.begun > LONGEST:
             self.base = self.nested
         return place
-
-    def emit(self, place: int, level: int) -> None:
-        self.begun = place
-        Reading.emit(self, place, level)
 
     def tokens(self) -> re.Pattern[str]:
         if self.ended:

@@ -66,17 +66,14 @@ class Yaml(Reading):
                 return self._rest(place)
             self.block = -2
         if kind == "comment":
-            return self._comment(place, base)
+            if not self.above:
+                self.emit(base + place, 1)
+            self.above = True
+            return self._rest(place)
         if column > self.plain > -2 and kind == "entry":
             self.above = False
             return self._rest(place)
         return self._entry(text, place, base, match)
-
-    def _comment(self, place: int, base: int) -> int:
-        if not self.above:
-            self.emit(base + place, 1)
-        self.above = True
-        return self._rest(place)
 
     def _rest(self, place: int) -> int:
         self.inside = _REST

@@ -70,8 +70,8 @@ class IdTable:
     ) -> IdTable:
         """Return the table of a vocabulary; `pieces[id]` is the text of an id, empty if special.
 
-        texts: documents; the table is that of the segmenter that most of them get, if it is chosen
-        for each. Raises ValueError for a segmenter that needs the whole text (`Segmenter.machine`).
+        texts: documents; most of them get the segmenter of the table, if it is chosen for each.
+        Raises ValueError for a segmenter that needs the whole text (`Segmenter.machine`).
         """
         segmenter = _usual(segmenter, texts)
         probe = _Probe(segmenter)
@@ -108,7 +108,7 @@ class IdTable:
         return cls(closes=closes, takes=~never, passes=never, opens=none, guards=none, spaces=none)
 
     def marks(self, ids: npt.ArrayLike) -> Marks:
-        """Return marks uint8 [..., time] of ids [..., time]; each row is a document from its start.
+        """Return marks uint8 [..., time] of ids; each row is a document from its start.
 
         Raises ValueError for an id outside the table.
         """

@@ -202,8 +202,7 @@ class TokenMarker:
 def _decode(data: bytes, *, final: bool) -> tuple[str, int]:
     """Return the decoded characters of `data` and their number of bytes; half a character waits."""
     half = not final and data[-2:-1] == b"\xed" and 0xA0 <= data[-1] < 0xC0
-    text, read = codecs.utf_8_decode(data[:-2] if half else data, _ERRORS, final)
-    return text, read
+    return codecs.utf_8_decode(data[:-2] if half else data, _ERRORS, final)
 
 
 def _replace(error: UnicodeError) -> tuple[str, int]:

@@ -58,25 +58,17 @@ _HEAD_WAITS = (
 _LONGEST = 160
 
 
-def _prefixes(word: str) -> str:
-    """Return a pattern of the beginnings of a word."""
-    pattern = ""
-    for char in reversed(word):
-        pattern = f"{re.escape(char)}(?:{pattern})?" if pattern else re.escape(char)
-    return pattern
+def _begun(words: Iterable[str]) -> str:
+    """Return a pattern of the beginnings of words."""
+    return "|".join("(?:".join(word) + ")?" * (len(word) - 1) for word in words)
 
 
-def _role_waits() -> str:
-    roles = "|".join(_prefixes(role) for role in _ROLES)
-    responses = "|".join(_prefixes(role) for role in _RESPONSES)
-    return rf"\*{{0,2}}(?:{roles})?\*{{0,2}}|\#{{1,4}}(?:[ ](?:{responses})?)?"
-
-
+_ROLE_WAITS = rf"\*{{0,2}}(?:{_begun(_ROLES)})?\*{{0,2}}|\#{{1,4}}(?:[ ](?:{_begun(_RESPONSES)})?)?"
 _MARKS = {
     False: re.compile(rf"{_TEMPLATE}|{_LINE}(?P<label>{_ROLE})"),
     True: re.compile(rf"{_TEMPLATE}|{_LINE}(?P<label>{_ROLE}|{_NAMED})"),
 }
-_WAITS = re.compile(rf"(?:{_HEAD_WAITS}|{_LINE}(?:{_role_waits()})?)\Z")
+_WAITS = re.compile(rf"(?:{_HEAD_WAITS}|{_LINE}(?:{_ROLE_WAITS})?)\Z")
 # What a turn of unknown kind may look like; anything else is prose.
 _KINDS = ("chain_of_thought", "markdown", "prose")
 
@@ -168,9 +160,8 @@ class _TurnMachine(Machine):
     inner: Machine | None = None  # of the current turn
     held: str = "\n"  # the end of the text that may begin a mark; a line starts with it
     body: int = 0  # where the text of the turn starts
-    waits: str = (
-        ""  # what has ended, "closed" a turn or a "head", before the next visible character
-    )
+    # What has ended, "closed" a turn or a "head", before the next visible character.
+    waits: str = ""
     first: int = -1  # the first visible character
     edge: bool = False  # whether the inner machine cut at the end of what it read
 
