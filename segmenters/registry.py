@@ -16,38 +16,30 @@ from typing import Any, Final
 
 from segmenters.base import Segmenter
 
-# Class and parameters of each name: the names of conf/segmenter and some more.
-SEGMENTERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
-    "agda": ("Agda", {}),
+# Names of conf/segmenter, and some more, that differ from those of their classes only in capitals.
+_ALIKE = (
+    *("agda", "coq", "hol", "isabelle", "lean", "lines", "metamath", "mixed", "mizar", "newline"),
+    *("official", "pattern", "records", "sentences", "tptp", "turns"),
+)
+_OTHERS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "arithmetic": ("ArithmeticSteps", {}),
     "auto": ("Auto", {"granularity": "logical"}),
     "chain_of_thought": ("ChainOfThought", {}),
     "clauses": ("Clauses", {"of": "sentences"}),
-    "coq": ("Coq", {}),
-    "hol": ("Hol", {}),
-    "isabelle": ("Isabelle", {}),
     "latex": ("LaTeXProofs", {}),
-    "lean": ("Lean", {}),
-    "lines": ("Lines", {}),
     "logical": ("Lines", {"granularity": "logical"}),
     "matched": ("Matched", {"of": "sentences", "kind": "shuffled"}),
-    "metamath": ("Metamath", {}),
-    "mixed": ("Mixed", {}),
-    "mizar": ("Mizar", {}),
-    "newline": ("Newline", {}),
     "next_word": ("Sentences", {"next_word": True}),
-    "official": ("Official", {}),
-    "pattern": ("Pattern", {}),
     "random": ("RandomCuts", {"mean": 100, "seed": 0}),
-    "records": ("Records", {}),
     "repository": ("Repository", {"of": "auto"}),
-    "sentences": ("Sentences", {}),
     "spacy": ("Sentences", {"backend": "spacy"}),
     "stride": ("Stride", {"length": 100}),
-    "tptp": ("Tptp", {}),
     "transcript": ("Turns", {"names": True}),
-    "turns": ("Turns", {}),
 }
+# Class and parameters of each name.
+SEGMENTERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = dict(
+    sorted([*((name, (name.capitalize(), {})) for name in _ALIKE), *_OTHERS.items()])
+)
 # Kinds of text whose segmenter has another name: routes, parts of documents, fenced code.
 _KINDS: Final = {"prose": "sentences", "tex": "latex", "lean4": "lean", "rocq": "coq"}
 # Languages of code whose segments are steps of proofs, cut by segmenters of their own.

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from segmenters.base import Cuts, Segmenter
-from segmenters.places import BLANK_LINES, Walk, past
+from segmenters.places import BLANK_LINES, PARAGRAPH_END, Walk, past
 from segmenters.prose import rules
 
 # Spans are short; a bound keeps the time of hostile text linear.
@@ -29,8 +29,6 @@ _HIDDEN = re.compile(
 )
 _LETTER = "x"
 LEVELS: Final = ("segment", "paragraph", "section")
-# A blank line, and all that follow it.
-_BLANK_LINES = re.compile(r"(?:\r\n?|\n)(?:[ \t]*+(?:\r\n?|\n))++")
 _STOPS = (".", "?", "!")
 
 
@@ -98,7 +96,7 @@ class Reader:
 
 def after_blank_lines(text: str) -> Iterator[int]:
     """Yield where the text goes on behind blank lines: there paragraphs begin."""
-    return (match.end() for match in _BLANK_LINES.finditer(text))
+    return (match.end() for match in PARAGRAPH_END.finditer(text))
 
 
 def spliced(text: str, pieces: Iterable[tuple[int, int, int]]) -> View:

@@ -28,8 +28,8 @@ import numpy.typing as npt
 
 from segmenters.base import Cuts, Machine
 from segmenters.checks import require_integer
+from segmenters.places import PARAGRAPH_END
 
-_BLANK: Final = re.compile(r"(?:\r\n?|\n)(?:[ \t]*+(?:\r\n?|\n))++")
 _STOP: Final = re.compile(
     r"[.!?\u2026][\"')\]\u2019\u201d\u00bb]*+\s++|[\u3002\uff01\uff1f][\u300d\u300f\uff09\u201d]*+\s*+"
 )
@@ -37,8 +37,8 @@ _STOP: Final = re.compile(
 CLAUSE: Final = re.compile(r"[,;:\u2014]\s++|[\uff0c\uff1b\uff1a\u3001]\s*+")
 _LINE: Final = re.compile(r"\r\n?|\n")
 _SPACE: Final = re.compile(r"\s++")
-_PROSE: Final = (_BLANK, _STOP, CLAUSE, _LINE, _SPACE)
-_CODE: Final = (_BLANK, _LINE, _STOP, CLAUSE, _SPACE)
+_PROSE: Final = (PARAGRAPH_END, _STOP, CLAUSE, _LINE, _SPACE)
+_CODE: Final = (PARAGRAPH_END, _LINE, _STOP, CLAUSE, _SPACE)
 _BY_LINES: Final = frozenset(("line", "statement", "step"))
 _WISH: Final = re.compile(r"(\d+)(?: (characters?|tokens?))?")
 _COMBINING: Final = frozenset(("Mn", "Me", "Mc"))

@@ -40,138 +40,6 @@ def _rows(delimiters: str) -> Format:
     return Format(names=("row",), starts=r"(?P<l1>[^\r\n])", head=1, literals=(field,), reach=3)
 
 
-FORMATS: Final[Mapping[str, Format]] = {
-    "ass": Format(
-        names=("record", "section"),
-        starts=rf"{_BLANK}|(?P<comment>;)|(?P<l2>\[)|(?P<l1>)",
-        head=100,
-    ),
-    # What is between entries is a comment.
-    "bibtex": Format(
-        names=("entry",),
-        starts=rf"{_BLANK}|(?P<l1>[ \t]{{0,20}}+@[A-Za-z]{{1,40}}+[ \t]*+[{{(])"
-        r"|(?P<comment>[ \t]{0,20}+[^\s@})])",
-        head=100,
-        opens="{",
-        closes="}",
-        resets=r"@[A-Za-z]{1,40}+[ \t]*+\{[^\s{}(),=]{1,50}+,",
-    ),
-    "csv": _rows(r",;\t|"),
-    "dockerfile": Format(
-        names=("instruction", "stage"),
-        starts=rf"{_BLANK}|{_HASH}|(?P<l2>[ \t]*+(?i:FROM)[ \t])|(?P<l1>)",
-        head=100,
-        literals=(_LINE_HASH, _HEREDOC),
-        joins=r"\\[ \t]{0,8}",
-        keeps=True,
-        reach=104,
-    ),
-    "fasta": Format(starts=r"(?P<l1>>)", head=1),
-    "genbank": Format(starts=r"(?P<l1>LOCUS[ \t])", head=6),
-    "gherkin": Format(
-        names=("step", "scenario", "feature"),
-        starts=rf"{_BLANK}|(?P<language>[ \t]*+#[ \t]*+language[ \t]*+:)|{_HASH}"
-        r"|(?P<tag>[ \t]*+@)|(?P<row>[ \t]*+(?:\||\"\"\"|```))"
-        rf"|(?P<l1>[ \t]*+{_STEP})"
-        rf"|(?P<l3>[ \t]*+(?:Feature|Ability|Business Need|Rule):)|(?P<l2>[ \t]*+{_PARTS}:)"
-        r"|(?P<key>[ \t]*+[^\s:|\"`][^\n:|\"`]{0,30}:[ \t\r\n])|(?P<other>)",
-        head=120,
-        literals=(_LINE_HASH, *_DOCSTRINGS),
-        resets=rf"[ \t]{{0,4}}{_PARTS}:",
-        reach=104,
-    ),
-    "gitlog": Format(names=("commit",), starts=r"(?P<l1>commit [0-9a-f]{7,64}+(?:\s|\Z))", head=72),
-    "hcl": Format(
-        names=("item", "block"),
-        starts=rf"{_BLANK}|(?P<comment>[ \t]{{0,99}}+(?:#|//|/\*))|(?P<close>[ \t]{{0,99}}+[\]}})])"
-        r"|(?P<l2>[^\s])|(?P<l1>[ \t]+[^\s])",
-        head=120,
-        literals=(
-            Literal(r"#|//", lines=False),
-            # Quotes inside of one interpolation do not end the string.
-            Literal(
-                '"',
-                '"',
-                r"\\.|\$\{[^\"{}\r\n]{0,60}+(?:\"[^\"\r\n]{0,60}+\"[^\"{}\r\n]{0,60}+)\}",
-                lines=False,
-            ),
-            Literal(r"/\*", r"\*/"),
-            _HEREDOC,
-        ),
-        opens="[(",
-        closes="])",
-        marks=r"[={}]",
-        resets=r"[a-z_]\w{0,40}+(?: \"[^\"\r\n]{0,60}+\"){0,3} \{[ \t]*+\r?\n",
-        reach=200,
-    ),
-    "ics": Format(
-        names=("record", "section"),
-        starts=r"(?P<l2>BEGIN:V(?:CALENDAR|CARD)\b)|(?P<l1>BEGIN:V(?!ALARM)[A-Z]+)",
-        head=20,
-    ),
-    "ini": Format(
-        names=("item", "section"),
-        starts=rf"{_BLANK}|(?P<comment>[ \t]*+[#;])|(?P<l2>[ \t]*+\[)|(?P<key>[ \t]*+)",
-        head=100,
-    ),
-    "ldif": Format(
-        starts=rf"{_BLANK}|(?P<comment>#)|(?P<l1>(?i:dn|version|search|result)::?[ \t<])", head=100
-    ),
-    "makefile": Format(
-        names=("line", "target"),
-        starts=rf"(?P<l1>\t|[ ]{{0,9}}+{_DIRECTIVES})|{_BLANK}|(?P<comment>[ ]{{0,9}}+#)"
-        rf"|(?P<rule>[^\s:=#]{_TARGET}*+::?(?![:=])(?![^\r\n=]{{0,9}}:=))|(?P<other>[^\r\n])",
-        head=250,
-        literals=(
-            Literal(r"(?<![^\r\n])[ ]{0,9}(?:override )?define\b", r"(?<![^\r\n])[ ]{0,9}endef\b"),
-        ),
-        joins=r"\\",
-        reach=32,
-    ),
-    "po": Format(
-        names=("entry",),
-        starts=rf"{_BLANK}|(?P<comment>#(?!~)|#~\|)|(?P<context>{_PO}msgctxt)"
-        rf"|(?P<id>{_PO}msgid\s)|(?P<string>{_PO}msg(?:id_plural|str))",
-        head=100,
-    ),
-    "properties": Format(
-        names=("item",),
-        starts=rf"{_BLANK}|(?P<comment>[ \t\f]*+[#!])|(?P<l1>)",
-        head=100,
-        literals=(Literal(r"(?<![^\r\n])[ \t\f]{0,99}[#!]", lines=False),),
-        joins=r"(?<!\\)(?:\\\\){0,9}\\",
-        reach=104,
-    ),
-    "requirements": Format(
-        names=("item",), starts=rf"{_BLANK}|{_HASH}|(?P<l1>)", head=100, joins=r"\\"
-    ),
-    # A number in a line of its own is above the times; some files lack it.
-    "srt": Format(
-        names=("cue",),
-        starts=rf"(?P<tag>\ufeff?[ \t]*+\d{{1,9}}[ \t]*+(?:\r\n?|\n){_TIME})|(?P<l1>{_TIME})",
-        head=80,
-    ),
-    "toml": Format(
-        names=("item", "table"),
-        starts=rf"{_BLANK}|{_HASH}|(?P<l2>[ \t]*+\[)|(?P<close>[ \t]*+[\]}}])|(?P<l1>[ \t]*+\S)",
-        head=100,
-        literals=(
-            Literal(r'"""', r'"""(?!")', r"\\."),
-            Literal("'''", "'''(?!')"),
-            Literal('"', '"', r"\\.", lines=False),
-            Literal("'", "'", lines=False),
-            Literal("#", lines=False),
-        ),
-        opens="[{",
-        closes="]}",
-        resets=r"\[{1,2}[A-Za-z_][\w.-]{0,60}\]{1,2}[ \t]*+\r?\n",
-    ),
-    "tsv": _rows(r"\t"),
-    "vcard": Format(starts=r"(?P<l1>(?i:BEGIN:VCARD))", head=12),
-    "vtt": Format(names=("cue",), starts=rf"{_BLANK}|(?P<times>{_TIME})|(?P<free>)", head=100),
-}
-
-
 @dataclass(slots=True, kw_only=True)
 class _Bibtex(Reading):
     def joins_below(self, kind: str) -> bool:
@@ -267,12 +135,141 @@ class _Vtt(Reading):
         return kind == "free" and self.blank
 
 
-READINGS: Final[Mapping[str, type[Reading]]] = {
-    "bibtex": _Bibtex,
-    "gherkin": _Gherkin,
-    "hcl": _Hcl,
-    "ini": _Ini,
-    "makefile": _Makefile,
-    "po": _Po,
-    "vtt": _Vtt,
+FORMATS: Final[Mapping[str, Format]] = {
+    "ass": Format(
+        names=("record", "section"),
+        starts=rf"{_BLANK}|(?P<comment>;)|(?P<l2>\[)|(?P<l1>)",
+        head=100,
+    ),
+    # What is between entries is a comment.
+    "bibtex": Format(
+        names=("entry",),
+        starts=rf"{_BLANK}|(?P<l1>[ \t]{{0,20}}+@[A-Za-z]{{1,40}}+[ \t]*+[{{(])"
+        r"|(?P<comment>[ \t]{0,20}+[^\s@})])",
+        head=100,
+        opens="{",
+        closes="}",
+        resets=r"@[A-Za-z]{1,40}+[ \t]*+\{[^\s{}(),=]{1,50}+,",
+        reading=_Bibtex,
+    ),
+    "csv": _rows(r",;\t|"),
+    "dockerfile": Format(
+        names=("instruction", "stage"),
+        starts=rf"{_BLANK}|{_HASH}|(?P<l2>[ \t]*+(?i:FROM)[ \t])|(?P<l1>)",
+        head=100,
+        literals=(_LINE_HASH, _HEREDOC),
+        joins=r"\\[ \t]{0,8}",
+        keeps=True,
+        reach=104,
+    ),
+    "fasta": Format(starts=r"(?P<l1>>)", head=1),
+    "genbank": Format(starts=r"(?P<l1>LOCUS[ \t])", head=6),
+    "gherkin": Format(
+        names=("step", "scenario", "feature"),
+        starts=rf"{_BLANK}|(?P<language>[ \t]*+#[ \t]*+language[ \t]*+:)|{_HASH}"
+        r"|(?P<tag>[ \t]*+@)|(?P<row>[ \t]*+(?:\||\"\"\"|```))"
+        rf"|(?P<l1>[ \t]*+{_STEP})"
+        rf"|(?P<l3>[ \t]*+(?:Feature|Ability|Business Need|Rule):)|(?P<l2>[ \t]*+{_PARTS}:)"
+        r"|(?P<key>[ \t]*+[^\s:|\"`][^\n:|\"`]{0,30}:[ \t\r\n])|(?P<other>)",
+        head=120,
+        literals=(_LINE_HASH, *_DOCSTRINGS),
+        resets=rf"[ \t]{{0,4}}{_PARTS}:",
+        reach=104,
+        reading=_Gherkin,
+    ),
+    "gitlog": Format(names=("commit",), starts=r"(?P<l1>commit [0-9a-f]{7,64}+(?:\s|\Z))", head=72),
+    "hcl": Format(
+        names=("item", "block"),
+        starts=rf"{_BLANK}|(?P<comment>[ \t]{{0,99}}+(?:#|//|/\*))|(?P<close>[ \t]{{0,99}}+[\]}})])"
+        r"|(?P<l2>[^\s])|(?P<l1>[ \t]+[^\s])",
+        head=120,
+        literals=(
+            Literal(r"#|//", lines=False),
+            # Quotes inside of one interpolation do not end the string.
+            Literal(
+                '"',
+                '"',
+                r"\\.|\$\{[^\"{}\r\n]{0,60}+(?:\"[^\"\r\n]{0,60}+\"[^\"{}\r\n]{0,60}+)\}",
+                lines=False,
+            ),
+            Literal(r"/\*", r"\*/"),
+            _HEREDOC,
+        ),
+        opens="[(",
+        closes="])",
+        marks=r"[={}]",
+        resets=r"[a-z_]\w{0,40}+(?: \"[^\"\r\n]{0,60}+\"){0,3} \{[ \t]*+\r?\n",
+        reach=200,
+        reading=_Hcl,
+    ),
+    "ics": Format(
+        names=("record", "section"),
+        starts=r"(?P<l2>BEGIN:V(?:CALENDAR|CARD)\b)|(?P<l1>BEGIN:V(?!ALARM)[A-Z]+)",
+        head=20,
+    ),
+    "ini": Format(
+        names=("item", "section"),
+        starts=rf"{_BLANK}|(?P<comment>[ \t]*+[#;])|(?P<l2>[ \t]*+\[)|(?P<key>[ \t]*+)",
+        head=100,
+        reading=_Ini,
+    ),
+    "ldif": Format(
+        starts=rf"{_BLANK}|(?P<comment>#)|(?P<l1>(?i:dn|version|search|result)::?[ \t<])", head=100
+    ),
+    "makefile": Format(
+        names=("line", "target"),
+        starts=rf"(?P<l1>\t|[ ]{{0,9}}+{_DIRECTIVES})|{_BLANK}|(?P<comment>[ ]{{0,9}}+#)"
+        rf"|(?P<rule>[^\s:=#]{_TARGET}*+::?(?![:=])(?![^\r\n=]{{0,9}}:=))|(?P<other>[^\r\n])",
+        head=250,
+        literals=(
+            Literal(r"(?<![^\r\n])[ ]{0,9}(?:override )?define\b", r"(?<![^\r\n])[ ]{0,9}endef\b"),
+        ),
+        joins=r"\\",
+        reach=32,
+        reading=_Makefile,
+    ),
+    "po": Format(
+        names=("entry",),
+        starts=rf"{_BLANK}|(?P<comment>#(?!~)|#~\|)|(?P<context>{_PO}msgctxt)"
+        rf"|(?P<id>{_PO}msgid\s)|(?P<string>{_PO}msg(?:id_plural|str))",
+        head=100,
+        reading=_Po,
+    ),
+    "properties": Format(
+        names=("item",),
+        starts=rf"{_BLANK}|(?P<comment>[ \t\f]*+[#!])|(?P<l1>)",
+        head=100,
+        literals=(Literal(r"(?<![^\r\n])[ \t\f]{0,99}[#!]", lines=False),),
+        joins=r"(?<!\\)(?:\\\\){0,9}\\",
+        reach=104,
+    ),
+    "requirements": Format(
+        names=("item",), starts=rf"{_BLANK}|{_HASH}|(?P<l1>)", head=100, joins=r"\\"
+    ),
+    # A number in a line of its own is above the times; some files lack it.
+    "srt": Format(
+        names=("cue",),
+        starts=rf"(?P<tag>\ufeff?[ \t]*+\d{{1,9}}[ \t]*+(?:\r\n?|\n){_TIME})|(?P<l1>{_TIME})",
+        head=80,
+    ),
+    "toml": Format(
+        names=("item", "table"),
+        starts=rf"{_BLANK}|{_HASH}|(?P<l2>[ \t]*+\[)|(?P<close>[ \t]*+[\]}}])|(?P<l1>[ \t]*+\S)",
+        head=100,
+        literals=(
+            Literal(r'"""', r'"""(?!")', r"\\."),
+            Literal("'''", "'''(?!')"),
+            Literal('"', '"', r"\\.", lines=False),
+            Literal("'", "'", lines=False),
+            Literal("#", lines=False),
+        ),
+        opens="[{",
+        closes="]}",
+        resets=r"\[{1,2}[A-Za-z_][\w.-]{0,60}\]{1,2}[ \t]*+\r?\n",
+    ),
+    "tsv": _rows(r"\t"),
+    "vcard": Format(starts=r"(?P<l1>(?i:BEGIN:VCARD))", head=12),
+    "vtt": Format(
+        names=("cue",), starts=rf"{_BLANK}|(?P<times>{_TIME})|(?P<free>)", head=100, reading=_Vtt
+    ),
 }

@@ -53,7 +53,6 @@ _STARTS = (
     rf"|(?P<far>{_FRONT}{{1,5}}?[\[(\"]?(?:{_STAMPS}))"
     rf"|(?P<level>[\[(<]?{_LEVELS}[\])>]?(?:[ \t]{{0,3}}[:|-]|[ \t]|(?<=[\])>])))|(?P<l0>)"
 )
-LOG: Final = Format(starts=_STARTS, head=160)
 # A line that begins with a time, behind a few words at most.
 STAMPED: Final = re.compile(
     rf"[\[(<\"'|]{{0,2}}(?:{_STAMPS})|{_FRONT}{{1,5}}?[\[(\"]?(?:{_STAMPS})"
@@ -80,3 +79,6 @@ class Log(Reading):
 
     def joins_below(self, kind: str) -> bool:
         return False
+
+
+LOG: Final = Format(starts=_STARTS, head=160, reading=Log)

@@ -47,28 +47,6 @@ class Literal(NamedTuple):
     lines: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Format:
-    """One row of the table: the names of its levels, and patterns.
-
-    `opens`, `closes`: brackets inside of which no record starts. `joins`: what before a line end
-    continues the line; with `keeps`, comments and blank lines in between do not end it. `marks`:
-    tokens for a subclass. `reach`: the most characters that a token may read.
-    """
-
-    names: tuple[str, ...] = ("record",)
-    starts: str
-    head: int
-    literals: tuple[Literal, ...] = ()
-    opens: str = ""
-    closes: str = ""
-    joins: str = ""
-    keeps: bool = False
-    marks: str = ""
-    resets: str = ""
-    reach: int = 4
-
-
 class Patterns(NamedTuple):
     """The compiled patterns of a format."""
 
@@ -280,3 +258,26 @@ class Reading(Machine):
 
     def mark(self, match: re.Match[str], place: int) -> None:
         """Follow a token of `marks`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """One row of the table: the names of its levels, and patterns.
+
+    `opens`, `closes`: brackets inside of which no record starts. `joins`: what before a line end
+    continues the line; with `keeps`, comments and blank lines in between do not end it. `marks`:
+    tokens for `reading`, a subclass. `reach`: the most characters that a token may read.
+    """
+
+    names: tuple[str, ...] = ("record",)
+    starts: str
+    head: int
+    literals: tuple[Literal, ...] = ()
+    opens: str = ""
+    closes: str = ""
+    joins: str = ""
+    keeps: bool = False
+    marks: str = ""
+    resets: str = ""
+    reach: int = 4
+    reading: type[Reading] = Reading

@@ -12,25 +12,15 @@ from segmenters.base import Cuts, Machine, Meta, Segmenter
 from segmenters.checks import require_choice
 from segmenters.fields import path_of
 from segmenters.records import formats
-from segmenters.records.logs import LOG, Log
+from segmenters.records.logs import LOG
 from segmenters.records.reading import Format, Reading
-from segmenters.records.statements import JSON, SQL, Json, Sql
-from segmenters.records.yaml import YAML, Yaml
+from segmenters.records.statements import JSON, SQL
+from segmenters.records.yaml import YAML
 from segmenters.registry import language_of, route_of_file
 
 FORMATS: Final[Mapping[str, Format]] = {
     **formats.FORMATS,
-    "json": JSON,
-    "log": LOG,
-    "sql": SQL,
-    "yaml": YAML,
-}
-_READINGS: Final[Mapping[str, type[Reading]]] = {
-    **formats.READINGS,
-    "json": Json,
-    "log": Log,
-    "sql": Sql,
-    "yaml": Yaml,
+    **{"json": JSON, "log": LOG, "sql": SQL, "yaml": YAML},
 }
 
 
@@ -75,8 +65,7 @@ class Records(Segmenter):
         return FORMATS["log" if self.format == "auto" else self.format]
 
     def _reading(self) -> Reading:
-        kind = "log" if self.format == "auto" else self.format
-        return _READINGS.get(kind, Reading)(format=FORMATS[kind])
+        return self._format.reading(format=self._format)
 
     def _ends(self, text: str) -> Cuts:
         return self._reading().cuts_of(text, final=True)[0]

@@ -37,25 +37,6 @@ _WORDS = (
     rf"|(?P<routine>{_ROUTINE})|(?P<body>IS|AS)(?!\s{{1,20}}+(?:[N]?'|\$))"
     r"|(?P<declare>DECLARE)(?=[ \t]{0,9}[\r\n])|(?P<copy>FROM\s{1,9}STDIN))(?![\w@#$])"
 )
-SQL: Final = Format(
-    names=("statement",),
-    starts=r"(?P<blank>[ \t]{0,99}+(?:[\r\n]|\Z))|(?P<go>[ \t]*+(?:(?i:GO)(?:[ \t]+\d{1,9})?|/)"
-    r"[ \t]*+;?[ \t]*(?:[\r\n]|\Z))"
-    r"|(?P<delimiter>[ \t]*+(?i:DELIMITER)[ \t]++(?P<sign>[^\s]{1,16}))"
-    rf"|(?P<client>\\[a-z.!?]|@@?[\w./]|(?i:PROMPT|REM|SET (?:ECHO|DEFINE|SERVEROUTPUT|TERM))\b)"
-    rf"|(?P<hash>[ \t]*+#)|(?P<creates>(?i:{_CREATES}))|(?P<other>)",
-    head=120,
-    literals=(
-        Literal("--", lines=False),
-        Literal(r"/\*", r"\*/"),
-        Literal("'", "'", r"''|\\\\|\\'(?![\s,);]|\Z)"),
-        Literal('"', '"', r'""|\\\\|\\"(?![\s,);]|\Z)'),
-        Literal("`", "`", "``"),
-        Literal(r"(?<![\w$])\$(?P<tag>[A-Za-z_]\w{0,40})?\$", r"\${tag}\$"),
-    ),
-    marks=rf";|[()]|{_WORDS}",
-    reach=80,
-)
 _AFTER = re.compile(rf"(?P<o0>--)|(?P<o1>/\*)|(?P<next>\S)|{LINE}")
 _NEXT_LINE = re.compile(rf"(?P<next>\S)|{LINE}")
 
@@ -184,18 +165,6 @@ class Sql(_Inside):
 
 
 _DECLARING = ("PROCEDURE", "FUNCTION", "PACKAGE")
-JSON: Final = Format(
-    names=("member", "value"),
-    starts=r"(?P<blank>[ \t]{0,99}+(?:[\r\n]|\Z))|(?P<other>)",
-    head=100,
-    literals=(
-        Literal("//", lines=False),
-        Literal(r"/\*", r"\*/"),
-        Literal('"', '"', r"\\.", lines=False),
-    ),
-    marks=r"[{}\[\],]",
-    reach=4,
-)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -235,3 +204,40 @@ class Json(_Inside):
 # Brackets that close, and commas, belong to the member before them.
 _AFTER_VALUE = re.compile(rf"(?P<o0>//)|(?P<o1>/\*)|(?P<mark>[}}\],])|(?P<next>\S)|{LINE}")
 _NEXT_VALUE = re.compile(rf"(?P<mark>[}}\],])|(?P<next>\S)|{LINE}")
+
+
+SQL: Final = Format(
+    names=("statement",),
+    starts=r"(?P<blank>[ \t]{0,99}+(?:[\r\n]|\Z))|(?P<go>[ \t]*+(?:(?i:GO)(?:[ \t]+\d{1,9})?|/)"
+    r"[ \t]*+;?[ \t]*(?:[\r\n]|\Z))"
+    r"|(?P<delimiter>[ \t]*+(?i:DELIMITER)[ \t]++(?P<sign>[^\s]{1,16}))"
+    rf"|(?P<client>\\[a-z.!?]|@@?[\w./]|(?i:PROMPT|REM|SET (?:ECHO|DEFINE|SERVEROUTPUT|TERM))\b)"
+    rf"|(?P<hash>[ \t]*+#)|(?P<creates>(?i:{_CREATES}))|(?P<other>)",
+    head=120,
+    literals=(
+        Literal("--", lines=False),
+        Literal(r"/\*", r"\*/"),
+        Literal("'", "'", r"''|\\\\|\\'(?![\s,);]|\Z)"),
+        Literal('"', '"', r'""|\\\\|\\"(?![\s,);]|\Z)'),
+        Literal("`", "`", "``"),
+        Literal(r"(?<![\w$])\$(?P<tag>[A-Za-z_]\w{0,40})?\$", r"\${tag}\$"),
+    ),
+    marks=rf";|[()]|{_WORDS}",
+    reach=80,
+    reading=Sql,
+)
+
+
+JSON: Final = Format(
+    names=("member", "value"),
+    starts=r"(?P<blank>[ \t]{0,99}+(?:[\r\n]|\Z))|(?P<other>)",
+    head=100,
+    literals=(
+        Literal("//", lines=False),
+        Literal(r"/\*", r"\*/"),
+        Literal('"', '"', r"\\.", lines=False),
+    ),
+    marks=r"[{}\[\],]",
+    reach=4,
+    reading=Json,
+)

@@ -19,22 +19,6 @@ _KEY = (
     r"|(?![\"'\[\]{}#|>%@`]|[&*!?-]\s)(?:[^:\r\n#]|:(?!\s|\Z)|(?<!\s)#){1,240}+)"
     r"[ \t]{0,9}+:(?=\s|\Z))"
 )
-YAML: Final = Format(
-    names=("item", "section", "document"),
-    starts=r"(?P<blank>[ \t]{0,200}+(?:[\r\n]|\Z))|(?P<comment>[ \t]*+#)|(?P<tag>%[A-Z])"
-    r"|(?P<l3>---(?=\s|\Z))|(?P<end>\.\.\.(?=\s|\Z))"
-    rf"|(?P<entry>[ ]*+(?:(?P<dash>[-?])(?=\s|\Z)[ \t]*+)*+{_KEY}?+)",
-    head=280,
-    literals=(
-        Literal(r"(?<=\s)#", lines=False),  # and any rest of a line
-        Literal(r'(?<=[\s,:\[{])"', '"', r"\\."),
-        Literal(r"(?<=[\s,:\[{])'", "'", "''"),
-    ),
-    opens="[{",
-    closes="]}",
-    resets=r"[A-Za-z_][\w.-]{0,80}+:\s|---\s",
-    reach=3,
-)
 _REST = 0
 # What may be in front of a value: anchors and tags; then what a value begins with.
 _VALUE = re.compile(
@@ -114,3 +98,22 @@ class Yaml(Reading):
         else:
             self.inside = 1 if match["quote"] == '"' else 2
         return match.end()
+
+
+YAML: Final = Format(
+    names=("item", "section", "document"),
+    starts=r"(?P<blank>[ \t]{0,200}+(?:[\r\n]|\Z))|(?P<comment>[ \t]*+#)|(?P<tag>%[A-Z])"
+    r"|(?P<l3>---(?=\s|\Z))|(?P<end>\.\.\.(?=\s|\Z))"
+    rf"|(?P<entry>[ ]*+(?:(?P<dash>[-?])(?=\s|\Z)[ \t]*+)*+{_KEY}?+)",
+    head=280,
+    literals=(
+        Literal(r"(?<=\s)#", lines=False),  # and any rest of a line
+        Literal(r'(?<=[\s,:\[{])"', '"', r"\\."),
+        Literal(r"(?<=[\s,:\[{])'", "'", "''"),
+    ),
+    opens="[{",
+    closes="]}",
+    resets=r"[A-Za-z_][\w.-]{0,80}+:\s|---\s",
+    reach=3,
+    reading=Yaml,
+)

@@ -78,7 +78,7 @@ hr { height: .8rem; margin: 0; border: 0; background: var(--bar) }
 def shown(cut: CutText, colours: int = 0) -> Iterator[str]:
     """Yield the text in pieces with the codes of 256 or 16 colours, or with bars; end the line."""
     before, text = 0, ""
-    deeper = [set(cuts[1:-1].tolist()) for cuts in cut.deeper]
+    deeper = cut.deeper
     odd = [False] * len(deeper)
     for index, (start, end, outer) in enumerate(cut.spans()):
         text = visible(cut.text[start:end])
@@ -146,7 +146,7 @@ def _compared(one: CutText, other: CutText) -> Iterator[str]:
 
 def _segments(cut: CutText, alone: Collection[int] = ()) -> Iterator[str]:
     before = -1
-    deeper = [set(cuts[1:-1].tolist()) for cuts in cut.deeper]
+    deeper = cut.deeper
     for index, (start, end, outer) in enumerate(cut.spans(DRAWN_CHARACTERS)):
         if outer != before:
             rank = sum(start in cuts for cuts in deeper)

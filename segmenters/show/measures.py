@@ -164,9 +164,9 @@ class CutText:
         return len(self.text.split()) if self.units[0] == "words" else len(self.text)
 
     @property
-    def deeper(self) -> tuple[Cuts, ...]:
-        """Return the cuts of the levels above `outer`, those that cut at all."""
-        return tuple(cuts for cuts in [*self.levels.values()][2:] if len(cuts) > 2)
+    def deeper(self) -> list[set[int]]:
+        """Return the inner cuts of the levels above `outer` that have any."""
+        return [{*cuts[1:-1].tolist()} for cuts in [*self.levels.values()][2:] if len(cuts) > 2]
 
     def inter(self, start: int) -> int:
         """Return how many segments with tokens are before the one that starts at a character."""
