@@ -1,7 +1,7 @@
-"""Patterns and controls: where they cut, what they keep, and what they refuse."""
+"""Patterns, controls and their random numbers: where they cut, and what they refuse."""
 
 import json
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 import pytest
@@ -23,6 +23,7 @@ from segmenters import (
     official_marks,
 )
 from segmenters.controls import KINDS
+from segmenters.random_numbers import GOLDEN, mix, stream
 from tests.segmenters.texts import any_text
 
 INNER = [Sentences(backend="rules"), Newline(), Stride(length=3), Stride(length=1)]
@@ -134,10 +135,10 @@ def test_draws_are_of_the_seed_and_the_text(kind):
 def test_random_places_are_alike():
     text = "ab\n" * 4  # four segments: three inner cuts of eleven places
     counts = np.zeros(12)
-    for seed in range(4000):
+    for seed in range(1500):
         counts[Matched(of=Newline(), kind="random", seed=seed).cut(text)[1:-1]] += 1
-    assert counts.sum() == 3 * 4000
-    assert np.abs(counts[1:] / 4000 - 3 / 11).max() < 0.03
+    assert counts.sum() == 3 * 1500
+    assert np.abs(counts[1:] / 1500 - 3 / 11).max() < 0.03
 
 
 def test_clauses_lie_inside_segments():
@@ -159,3 +160,16 @@ def test_a_fingerprint_builds_the_segmenter_again():
     again = build({"_target_": told["segmenter"], **told["parameters"]})
     assert again == made
     assert json.loads(json.dumps(again.fingerprint())) == told
+
+
+def test_numbers_are_those_that_the_authors_print():
+    """The first numbers of the authors' C program for the seeds 0 and 1234567."""
+    assert [*islice(stream(0), 2)] == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4]
+    known = [6457827717110365317, 3203168211198807973, 9817491932198370423]
+    assert [*islice(stream(1234567), 3)] == known
+
+
+def test_a_stream_goes_on_from_block_to_block():
+    made = [*islice(stream(2**64 - 1), 1000)]
+    states = [(2**64 - 1 + n * GOLDEN) % 2**64 for n in range(1, 1001)]
+    assert made == mix(np.array(states, np.uint64)).tolist()

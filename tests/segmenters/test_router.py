@@ -5,45 +5,47 @@ import logging
 import time
 import unicodedata
 from itertools import pairwise
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from segmenters import Auto, Coq, Lines, Mixed, Sentences, Stride, Turns, route
+from segmenters.code.tables import TABLES
 from segmenters.documents.looks import looks_like
 from segmenters.documents.mixed import FORMATS
 from segmenters.records.records import FORMATS as RECORDS
-from segmenters.registry import ROUTES
+from segmenters.registry import (
+    LANGUAGES,
+    ROUTES,
+    language_named,
+    language_of,
+    language_of_script,
+)
+from tests.segmenters.record_samples import marked_in
 from tests.segmenters.texts import any_text
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"),
+    ("expected", "names"),
     [
-        ("a/b/Nat.v", "coq"),
-        ("Basic.lean", "lean"),
-        ("Nat.agda", "agda"),
-        ("Nat.lagda", "latex"),
-        ("Nat.lagda.md", "markdown"),
-        ("list.ml", "code"),
-        ("Foo.thy", "isabelle"),
-        ("xboole_0.miz", "mizar"),
-        ("main.TEX", "latex"),
-        ("README.md", "markdown"),
-        ("index.html", "html"),
-        ("Untitled.ipynb", "notebook"),
-        ("src/lib.rs", "code"),
-        ("Fastfile", "code"),
-        ("a\\Makefile", "makefile"),
-        ("notes.txt", "prose"),
-        ("Genesis", "prose"),
-        ("train:0", "prose"),
+        ("coq", "a/b/Nat.v"),
+        ("lean", "Basic.lean"),
+        ("agda", "Nat.agda"),
+        ("latex", "Nat.lagda main.TEX"),
+        ("markdown", "Nat.lagda.md README.md"),
+        ("code", "list.ml src/lib.rs Fastfile a.json"),
+        ("isabelle", "Foo.thy"),
+        ("mizar", "xboole_0.miz"),
+        ("html", "index.html"),
+        ("notebook", "Untitled.ipynb"),
+        ("makefile", "a\\Makefile dir/Makefile"),
+        ("prose", "notes.txt Genesis train:0"),
     ],
 )
-def test_a_file_name_decides(name, expected):
-    assert route(name=name) == expected
+def test_a_file_name_decides(expected, names):
+    assert {route(name=name) for name in names.split()} == {expected}
 
 
 def test_a_suffix_that_two_languages_share_is_told_by_the_text():
@@ -75,115 +77,29 @@ def test_fields_of_a_data_set_decide(meta, expected):
     assert route(meta=meta) == expected
 
 
-LOOKS = {
-    "agda": "module A where\n\nopen import Data.Nat\n\na : b\na = refl\n",
-    "hol": "Theorem a:\n  x = x\nProof\n  rw[]\nQED\n\nTheorem b:\n  T\nProof\n  simp[]\nQED\n",
-    "tptp": "% A problem.\nfof(a, axiom, ! [X] : p(X)).\nfof(b, conjecture, p(c)).\n",
-    "arithmetic": "1+2=3\n(4*5)-6=20-6=14\n2*2=4\n",
-    "chain_of_thought": "Step 1: Add.\nStep 2: Multiply.\n",
-    "code": "import os\n\n\ndef f(x):\n    return g(x)\n",
-    "coq": "Require Import Arith.\nLemma a : 1 = 1.\nProof.\n",
-    "html": "<!DOCTYPE html>\n<html><p>One.</p></html>",
-    "isabelle": "theory A imports Main\nbegin\n",
-    "diff": "--- a.c\n+++ a.c\n@@ -1 +1 @@\n-a\n+b\n",
-    "email": "From: A <a@b.c>\nSubject: B\n\nYes.\n",
-    "rst": "Title\n=====\n\n.. code-block:: c\n\n   x;\n",
-    "latex": "\\documentclass{a}\n\\begin{document}\n",
-    "lean": "import Mathlib\n\ntheorem a : 1 = 1 := by\n  rfl\n",
-    "markdown": "# One\n\nText.\n\n## Two\n",
-    "metamath": "$c wff |- $.\n$v ph $.\n",
-    "mizar": "environ\n vocabularies A;\nbegin\n",
-    "notebook": '{"cells": [], "nbformat": 4}',
-    "prose": "It was dark; he said:\nimport nothing. The class of 1920 was here.\n",
-}
+# Texts of each kind; some hold signs of others, which are examples or chance.
+LOOKS = marked_in("looks.txt")
+LEAN, MARKDOWN, ISABELLE, COQ = map(dict(LOOKS[::-1]).get, ("lean", "markdown", "isabelle", "coq"))
 
 
-@pytest.mark.parametrize("expected", LOOKS)
-def test_a_text_is_known_by_its_looks(expected):
-    assert route(text=LOOKS[expected]) == expected
-    assert Auto().cut(LOOKS[expected]).tolist() == (
-        Auto().choose(text="", kind=expected).cut(LOOKS[expected]).tolist()
-    )
-
-
-# Each holds signs of another kind, which are examples or chance.
-MIXTURES = [
-    ("# A\n\nRun it:\n\n```html\n<div>\n<p>One.</p>\n</div>\n```\n\n## B\n\nText.\n", "markdown"),
-    ("# A\n\nCite it:\n\n```bibtex\n@article{a,\n  title={B},\n}\n```\n\nDone.\n", "markdown"),
-    ("\ufeff<!DOCTYPE html>\n<html><p>INSERT INTO a VALUES (1);</p></html>", "html"),
-    (
-        "NAME\n----\ngit - a\n\nSee linkgit:git[1] or linkgit:git-log[1].\n\nOPTIONS\n-------\n",
-        "asciidoc",
-    ),
-    ("One is told ::\n\n  a b\n\nTwo is told ::\n\n  c d\n\nThree is told ::\n\n  e f\n", "rst"),
-    ("Contents\n########\n\n.. toctree::\n   :maxdepth: 1\n\n" + "   howto/a-b\n" * 9, "rst"),
-    (
-        '"""Parse.\n\n.. module:: a\n"""\n\nimport os\n\nT = (\n' + '  ("a-b", 1),\n' * 9 + ")\n",
-        "code",
-    ),
-    (
-        "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n"
-        "Source: https://a.org\n\nFiles: *\nCopyright: 2001 A <a@b.c>\n  B <b@b.c>\nLicense: MIT\n",
-        "prose",
-    ),
-    ("Name: a\n\nFiles: src/*.c\n src/*.h\nCopyright: 2001 A <a@b.c>\nLicense: MIT\n", "prose"),
-    ("name: a\nfiles:\n  - src/a.c\n  - src/b.c\nlicense: MIT\ncopyright: A\n", "code"),
-    ("This package was debianized by A <a@b.c>\n\nAuthors:\n" + "A B <a at b.c>\n" * 9, "prose"),
-    ("He wrote <to-me>\nand she <to-him>\nso it went <for-us>\nand on <to-all>\n", "prose"),
-]
-
-
-@pytest.mark.parametrize(("text", "expected"), MIXTURES)
-def test_examples_and_chance_do_not_decide(text, expected):
+@pytest.mark.parametrize(("expected", "text"), LOOKS)
+def test_a_text_is_known_by_its_looks(expected, text):
     assert route(text=text) == expected
-
-
-SOLUTIONS = [
-    "We get:\n\\[\nx = \\frac{1}{2};\n\\]\nand \\(y = 2\\).\n\nSo \\(\\boxed{5}\\).",
-    "So $3 x + k$ and $ 2 a - b $.\nThe terms $- 3 a$ and $c + d $. Then $v - w$ is it.",
-    "<think>\nOkay, so 2 + 2. Wait.\n</think>\n\n4",
-    "She sells 48/2 = <<48/2=24>>24 clips.\n#### 24",
-    "Let $BD=3$ be.\n[asy]\ndraw((0,0)--(1,1));\nlabel(A,(2,2));\nx = 2;\n[/asy]\nSo $AD=6.$",
-    "We have\n\\begin{align*}\nx = {a};\\\\\ny = {b};\n\\end{align*}\nso $\\boxed{3}$ is it.",
-    "### Step 1\n\nWe use $a^2$ and $b^2$:\n\n```py\nimport a\nprint(2)\n```\n\nSo $c = 5$.",
-]
-
-
-@pytest.mark.parametrize("text", SOLUTIONS)
-@pytest.mark.parametrize("kind", [None, "prose", "proof"])
-def test_solutions_are_chains_of_thought_whatever_they_hold(text, kind):
-    assert route(text=text, kind=kind) == "chain_of_thought"
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("He paid $5 and $7.\nShe has $8.\n", "prose"),
-        ("import re\nx = re.sub(r'\\(a\\)', y)\nz = f(x)\nreturn z\n" * 4, "code"),
-        ("\\section{A}\nLet $x$ be. \\label{b}\nThen $y = x$, so $z$.\n" * 4, "latex"),
-        ("$( One. $)\n$c |- wff $.\n$v ph $.\n", "metamath"),
-    ],
-)
-def test_what_holds_dollars_is_not_always_a_solution(text, expected):
-    assert route(text=text) == expected
-
-
-def test_theorems_of_coq_are_not_those_of_hol():
-    text = "Theorem a:\n  b.\nProof.\n  c.\nQed.\nDefinition d:\n  e := f.\n" * 2
-    assert route(text=text) == "coq"
-    short = "Lemma c : forall P Q, P /\\ Q -> Q.\nProof. intros P Q [a b]. split; auto. Qed.\n"
-    assert route(text=short) == "coq"
+    chosen = Auto().choose(text="", kind=expected)
+    assert Auto().cut(text).tolist() == chosen.cut(text).tolist()
+    if expected == "chain_of_thought":
+        assert route(text=text, kind="proof") == route(text=text, kind="prose") == expected
     assert route(text="Proof. The claim follows from this. Qed.\n") != "coq"
 
 
 def test_what_is_said_decides_before_what_is_seen():
-    assert route(kind="coq", name="a.md", text=LOOKS["lean"]) == "coq"
-    assert route(kind="prose", name="a.md", text=LOOKS["lean"]) == "markdown"
+    assert route(kind="coq", name="a.md", text=LEAN) == "coq"
+    assert route(kind="prose", name="a.md", text=LEAN) == "markdown"
     assert route(kind="proof") == "chain_of_thought"
-    assert route(kind="proof", text=LOOKS["isabelle"]) == "isabelle"
+    assert route(kind="proof", text=ISABELLE) == "isabelle"
     assert route(kind="code", text="a") == "code"
-    assert route(kind="code", text=LOOKS["coq"]) == "coq"
-    assert route(meta={"pile_set_name": "Github"}, text=LOOKS["markdown"]) == "markdown"
+    assert route(kind="code", text=COQ) == "coq"
+    assert route(meta={"pile_set_name": "Github"}, text=MARKDOWN) == "markdown"
     assert route(kind="speech") == "prose"
 
 
@@ -274,3 +190,18 @@ def test_code_whose_comments_are_of_another_script_stays_code():
     said = SCRIPTS["prose"]["hi"]
     code = f"def f(x):\n    # {said}\n    return x\n\n\n" * 4
     assert looks_like(code) == "code"
+
+
+def test_names_tell_the_language():
+    """Of files and first lines of scripts, and what data sets call it."""
+    files = {"setup.py": "python", "a/b.PY": "python", "x.tar.hpp": "cpp", ".bashrc": "bash"}
+    files |= {PurePosixPath("lib/a.rs"): "rust", "Rakefile": "ruby", "a.d.ts": "typescript"}
+    files |= {"a.tsx": "tsx", "a.mli": "ocaml_interface", "README.md": None, "py": None, "": None}
+    assert {path: language_of(path) for path in files} == files
+    scripts = {"#!/bin/sh -e\n": "bash", "#! /usr/bin/env python3.11\nx": "python", "#!": None}
+    scripts |= {"#!/usr/bin/env -S node --harmony": "javascript", "#!/usr/bin/ruby": "ruby"}
+    scripts |= {"#!/usr/bin/awk -f\n": None, "# python\n": None, "": None}
+    assert {line: language_of_script(line) for line in scripts} == scripts
+    named = {"C++": "cpp", "c#": "csharp", "JavaScript": "javascript", " Shell ": "bash"}
+    assert {name: language_named(name) for name in named} == named
+    assert set(TABLES) == set(LANGUAGES)

@@ -66,7 +66,7 @@ def test_turns_of_transcripts_and_logs(marked):
 
 @pytest.mark.parametrize("level", [0, 1])
 def test_a_conversation_is_followed_exactly_in_any_pieces(level):
-    draw, segmenter = random.Random(7), Turns(of=ChainOfThought())
+    draw, segmenter = random.Random(level), Turns(of=ChainOfThought())
     for _ in range(250):
         text = "".join(draw.choices(SIGNS, k=draw.randint(1, 14)))
         cuts = segmenter.levels(text)[level][1:-1].tolist()
