@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from itertools import chain
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from segmenters.base import Cuts, Machine, Segmenter, SegmenterError, in_pieces
 from segmenters.checks import require_choice, require_type
@@ -135,26 +135,22 @@ class Sentences(Segmenter):
         found = {"tables": rules.tables()}
         if self._is_causal or self._without_library:
             return found
+        library = _library(self.backend)
         if self.backend == "thai":
-            from segmenters.prose import thai
-
-            return found | thai.versions()
-        from segmenters.prose import spacy_pipeline
-
-        return spacy_pipeline.versions(self.backend, self.language)
+            return found | library.versions()
+        return dict(library.versions(self.backend, self.language))
 
     def _ends(self, text: str) -> Iterable[int]:
         alone = self._without_library
         if alone or self.backend == "thai":
             lines = [] if self.line_ends == WRAPPED else array("q", in_pieces(self._lines(), text))
-            thai = None if alone else import_module("segmenters.prose.thai").sentence_starts
+            thai = None if alone else _library(self.backend).sentence_starts
             return rules.sentence_ends(text, next_word=self.next_word, starts=lines, thai=thai)
-        from segmenters.prose import spacy_pipeline
-
+        library = _library(self.backend)
         if self.backend == "spacy":
-            found = spacy_pipeline.rule_ends(text, next_word=self.next_word)
+            found = library.rule_ends(text, next_word=self.next_word)
             return found if self.line_ends == WRAPPED else [*found, *in_pieces(self._lines(), text)]
-        starts = spacy_pipeline.sentence_starts(text, backend=self.backend, language=self.language)
+        starts = library.sentence_starts(text, backend=self.backend, language=self.language)
         # spaCy's own back ends may start a sentence with the white space in front of it.
         first, *ends = after_space(text, [0, *starts.tolist()])
         return [end for end in ends if end > first]
@@ -180,25 +176,27 @@ class Sentences(Segmenter):
         return super(Sentences, self)._coarser_machine(level)
 
 
+def _library(backend: str) -> Any:
+    """Return our file that imports the library of a back end."""
+    return import_module(f"{__package__}.{'thai' if backend == 'thai' else 'spacy_pipeline'}")
+
+
 @lru_cache(maxsize=32)
 def _missing(backend: str, language: str) -> str | None:
     """Return what the back end lacks and how to install it; None if nothing is missing."""
-    wrong = f"backend {backend!r} of Sentences:"
-    if backend == "thai":
-        try:
-            import_module("segmenters.prose.thai")
-        except ImportError as error:
-            return f"{wrong} PyThaiNLP is not installed ({error}): pip install pythainlp"
-        return None
+    wrong, name = (
+        f"backend {backend!r} of Sentences:",
+        "PyThaiNLP" if backend == "thai" else "spaCy",
+    )
     try:
-        from segmenters.prose import spacy_pipeline
+        library = _library(backend)
     except ImportError as error:
-        return f"{wrong} spaCy is not installed ({error}): pip install spacy"
-    try:
-        if backend != "spacy":
-            spacy_pipeline.build(backend, language)
-    except ModuleNotFoundError as error:
-        return f"{wrong} {error}"
+        return f"{wrong} {name} is not installed ({error}): pip install {name.lower()}"
+    if backend not in ("thai", "spacy"):
+        try:
+            library.build(backend, language)
+        except ModuleNotFoundError as error:
+            return f"{wrong} {error}"
     return None
 
 

@@ -1,6 +1,5 @@
 """What spaCy and its models find, and what is said where they are not installed."""
 
-import builtins
 import subprocess
 import sys
 import tomllib
@@ -144,14 +143,10 @@ def test_the_rules_stand_in_for_a_missing_model_if_they_may(fresh, caplog):
 
 @pytest.mark.parametrize("backend", ["spacy", "sentencizer", "senter"])
 def test_spacy_itself_may_be_missing(backend, fresh, monkeypatch, caplog):
-    real = builtins.__import__
+    def without(name):
+        raise ModuleNotFoundError("No module named 'spacy'")
 
-    def without(name, *rest, **named):
-        if name == "segmenters.prose" and "spacy_pipeline" in (rest[2] if len(rest) > 2 else ()):
-            raise ModuleNotFoundError("No module named 'spacy'")
-        return real(name, *rest, **named)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setattr(sentences, "import_module", without)
     with pytest.raises(ValueError, match=r"spaCy is not installed .*: pip install spacy, or set"):
         Sentences(backend=backend).cut("One. Two.")
     allowed = Sentences(backend=backend, fallback=True)

@@ -9,6 +9,7 @@ from tokenizers.processors import TemplateProcessing
 
 from segmenters import Lines, SegmenterError, Sentences, segment_ids
 from segmenters.token_files import SegmentMarks
+from tests.segmenters.texts import byte_level
 
 TEXTS = [
     "He left. She stayed! Why?",
@@ -19,19 +20,14 @@ TEXTS = [
 
 
 def tokenizer_of(kind):
-    made, alphabet = Tokenizer(models.BPE()), []
-    if kind == "bytes":
-        made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        made.decoder = decoders.ByteLevel()
-        alphabet = pre_tokenizers.ByteLevel.alphabet()
-    else:
+    made = byte_level(TEXTS, 330)
+    if kind != "bytes":
+        made = Tokenizer(models.BPE())
         made.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
         made.decoder = decoders.Metaspace()
-    trainer = trainers.BpeTrainer(
-        vocab_size=330, special_tokens=["<eos>"], initial_alphabet=alphabet, show_progress=False
-    )
-    made.train_from_iterator(TEXTS, trainer)
-    made.post_processor = TemplateProcessing(single="$A <eos>", special_tokens=[("<eos>", 0)])
+        trainer = trainers.BpeTrainer(vocab_size=330, special_tokens=["<s>"], show_progress=False)
+        made.train_from_iterator(TEXTS, trainer)
+    made.post_processor = TemplateProcessing(single="$A <s>", special_tokens=[("<s>", 0)])
     return made
 
 
@@ -57,9 +53,10 @@ def documents_of(folder):
         yield from zip(np.split(ids, ends), np.split(marks, ends), strict=True)
 
 
-@pytest.mark.parametrize("shuffle", [False, True])
-@pytest.mark.parametrize("segmenter", [Sentences(), Lines()], ids=["sentences", "lines"])
-@pytest.mark.parametrize("kind", ["bytes", "metaspace"])
+@pytest.mark.parametrize(
+    ("kind", "segmenter", "shuffle"),
+    [("bytes", Sentences(), True), ("bytes", Lines(), False), ("metaspace", Sentences(), True)],
+)
 def test_marks_are_those_of_the_texts(kind, segmenter, shuffle, tmp_path):
     tokenizer = tokenizer_of(kind)
     folder = written(tmp_path, tokenizer, shuffle_documents=shuffle)
