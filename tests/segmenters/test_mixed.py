@@ -124,7 +124,7 @@ def test_hostile_documents_take_linear_time(format):
 
 
 def test_markdown_read_in_paragraphs_has_the_parts_of_its_lines(monkeypatch):
-    texts = [document(seed) for seed in range(200)]
+    texts = [document(seed) for seed in range(100)]
     texts += ["- a\n    b\n  c\n\n      d\n e\n[f](g)\n===\n" + text for text in texts[:40]]
     parts = [[part[:3] for part in markdown.parts(text)] for text in texts]
     monkeypatch.setattr(markdown, "_LINES", markdown._LINE)

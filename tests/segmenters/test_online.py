@@ -83,7 +83,7 @@ def test_thousands_of_tokens_agree_with_the_batch(segmenter, tokenizer):
     table = ByteTable.from_vocabulary(tokenizer.get_vocab())
     straddling = 0
     for seed in range(1, 3):
-        text = prose(seed, 1000)
+        text = prose(seed, 500)
         ids = tokenizer.encode(text).ids
         pieces = pieces_of(tokenizer, ids)
         batch = mark(table.anchors(text, ids), (segmenter.cut(text),))

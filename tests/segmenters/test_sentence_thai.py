@@ -88,5 +88,5 @@ def test_the_library_may_be_missing(monkeypatch):
 
 @pytest.mark.parametrize("unit", ["\u0e01\u0e32 ", "\u0e01", " \u0e01 \u0e02"])
 def test_hostile_text_takes_linear_time(unit):
-    texts = ((unit * size)[:size] for size in (2_000, 8_000))
+    texts = ((unit * size)[:size] for size in (1_000, 4_000))
     assert not grows_too_fast(THAI.cut, *texts, most=9, slack=0.05)
