@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from bipe.decoder import Decoder
-from bipe.encodings import ALiBi, Learned, RoPE, Sinusoidal
+from bipe.encodings import ALiBi, RoPE, Sinusoidal
 from bipe.encodings.alibi import alibi_slopes
 from bipe.layouts import from_official, to_official
 from bipe.loss import summed_cross_entropy, token_nll
@@ -85,8 +85,11 @@ def close(ours: Tensor, theirs: Tensor, case: dict) -> None:
     torch.testing.assert_close(ours.double(), theirs.double(), atol=tolerance(case), rtol=0)
 
 
-@pytest.mark.parametrize("path", ["auto", "eager", "masked"])
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(
+    ("path", "dtype"),
+    [("auto", torch.float32), ("auto", torch.float64), ("eager", torch.float64)],
+    ids=str,
+)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["case"])
 def test_forward_equals_the_release(case, dtype, path):
     data, model = arrays(case), model_of(case, dtype)
@@ -218,10 +221,3 @@ def test_sinusoids_equal_opennmt():
     time, width = theirs.shape
     ours = Sinusoidal(width=width).embed(torch.zeros(1, time, width), torch.arange(time)[None])
     torch.testing.assert_close(ours[0], theirs.float(), atol=1e-5, rtol=0)
-
-
-def test_an_id_beyond_the_intra_table_takes_its_last_row():
-    learned = Learned(width=2, length=3)
-    out = learned.embed(torch.zeros(1, 5, 2), torch.arange(5)[None])
-    assert torch.equal(out[0, 2], out[0, 4])
-    assert not torch.equal(out[0, 1], out[0, 2])

@@ -16,17 +16,34 @@ def make(seed: int, dtype: torch.dtype):
     return hidden, head, targets
 
 
-@pytest.mark.parametrize("chunk", [1, 8, 37, 100])
-@pytest.mark.parametrize("seed", [0, 1])
-def test_chunked_equals_plain(chunk, seed):
-    hidden, head, targets = make(seed, torch.float64)
-    plain = F.cross_entropy(hidden @ head.T, targets, reduction="sum", ignore_index=IGNORE)
-    ours = summed_cross_entropy(hidden, head, targets, chunk=chunk)
+def plain_loss(hidden, head, targets, *, z_loss=0.0, label_smoothing=0.0):
+    """The definition, all logits at once."""
+    logits = hidden @ head.T
+    smooth = {"reduction": "sum", "ignore_index": IGNORE, "label_smoothing": label_smoothing}
+    normalisers = logits.logsumexp(-1)[targets != IGNORE]
+    return F.cross_entropy(logits, targets, **smooth) + z_loss * normalisers.square().sum()
+
+
+def agree(ours, plain, *tensors):
     torch.testing.assert_close(ours, plain)
-    expected = torch.autograd.grad(3 * plain, (hidden, head))
-    for x, y in zip(torch.autograd.grad(3 * ours, (hidden, head)), expected, strict=True):
+    expected = torch.autograd.grad(3 * plain, tensors)
+    for x, y in zip(torch.autograd.grad(3 * ours, tensors), expected, strict=True):
         torch.testing.assert_close(x, y)
-    torch.testing.assert_close(token_nll(hidden, head, targets, chunk=chunk).sum(), plain.detach())
+
+
+@pytest.mark.parametrize("options", [(0.0, 0.0), (0.1, 0.0), (0.0, 0.2), (0.01, 0.1)], ids=str)
+@pytest.mark.parametrize(("chunk", "block"), [(1, 1 << 6), (8, 1 << 6), (37, 1 << 18), (100, 500)])
+def test_chunked_equals_plain(options, chunk, block, monkeypatch):
+    monkeypatch.setattr("bipe.loss.BLOCK_NUMBERS", block)
+    hidden, head, targets = make(chunk, torch.float64)
+    options = dict(zip(("z_loss", "label_smoothing"), options, strict=True))
+    each = torch.empty(len(targets), dtype=torch.float64)
+    ours = summed_cross_entropy(hidden, head, targets, chunk=chunk, each=each, **options)
+    agree(ours, plain_loss(hidden, head, targets, **options), hidden, head)
+    torch.testing.assert_close(each.sum(), ours.detach())
+    if not any(options.values()):
+        nll = token_nll(hidden, head, targets, chunk=chunk)
+        torch.testing.assert_close(nll, each)
 
 
 @pytest.mark.parametrize("chunk", [8, 100])
@@ -37,10 +54,7 @@ def test_the_divergence_in_chunks_equals_the_plain_one(chunk):
     own, theirs = ((x @ w.T).log_softmax(-1)[scored] for x, w in ((hidden, head), teacher))
     plain = F.kl_div(own, theirs, reduction="sum", log_target=True)
     ours = summed_divergence(hidden, head, teacher, scored, chunk=chunk)
-    torch.testing.assert_close(ours, plain)
-    expected = torch.autograd.grad(3 * plain, (hidden, head))
-    for x, y in zip(torch.autograd.grad(3 * ours, (hidden, head)), expected, strict=True):
-        torch.testing.assert_close(x, y)
+    agree(ours, plain, hidden, head)
     itself = summed_divergence(hidden, head, (hidden.detach(), head.detach()), scored)
     assert itself == 0
 
@@ -72,39 +86,26 @@ def test_a_frozen_head_gets_no_gradient():
     assert hidden.grad is not None and head.grad is None
 
 
-def test_nothing_but_ignored_targets_is_a_loss_of_zero():
-    hidden, head, _ = make(0, torch.float32)
-    loss = summed_cross_entropy(hidden, head, torch.full((37,), IGNORE))
+@pytest.mark.parametrize("count", [0, 5])
+def test_a_loss_without_targets_or_tokens_is_zero(count):
+    hidden, head, targets = (x[:count] for x in make(0, torch.float32))
+    head = make(0, torch.float32)[1]
+    targets = torch.full_like(targets, IGNORE)
+    loss = summed_cross_entropy(hidden, head, targets, z_loss=0.1, label_smoothing=0.1)
+    hidden.retain_grad()
     loss.backward()
-    assert loss.item() == 0 and hidden.grad.abs().sum() == 0
+    assert loss.item() == 0 and (hidden.grad == 0).all()
+    assert not count or (token_nll(hidden, head, targets) == 0).all()
 
 
-def plain_loss(hidden, head, targets, *, z_loss, label_smoothing):
-    """The definition, all logits at once."""
-    logits = hidden @ head.T
-    smooth = {"reduction": "sum", "ignore_index": IGNORE, "label_smoothing": label_smoothing}
-    normalisers = logits.logsumexp(-1)[targets != IGNORE]
-    return F.cross_entropy(logits, targets, **smooth) + z_loss * normalisers.square().sum()
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize("options", [(0.1, 0.0), (0.0, 0.2), (0.01, 0.1)], ids=str)
-@pytest.mark.parametrize("block", [1 << 6, 1 << 18])
-def test_z_loss_and_smoothing_equal_their_definitions(seed, options, block, monkeypatch):
-    monkeypatch.setattr("bipe.loss.BLOCK_NUMBERS", block)
-    hidden, head, targets = make(seed, torch.float64)
-    options = dict(zip(("z_loss", "label_smoothing"), options, strict=True))
-    plain = plain_loss(hidden, head, targets, **options)
-    ours = summed_cross_entropy(hidden, head, targets, chunk=8, **options)
-    torch.testing.assert_close(ours, plain)
-    expected = torch.autograd.grad(plain, (hidden, head))
-    for x, y in zip(torch.autograd.grad(ours, (hidden, head)), expected, strict=True):
-        torch.testing.assert_close(x, y)
-
-
-def test_options_out_of_bounds_are_refused():
-    arguments = make(0, torch.float32)
-    with pytest.raises(ValueError, match="z_loss must be 0 or more"):
-        summed_cross_entropy(*arguments, z_loss=-1.0)
-    with pytest.raises(ValueError, match="label_smoothing must be from 0 to below 1"):
-        summed_cross_entropy(*arguments, label_smoothing=1.0)
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"z_loss": -1.0}, "z_loss must be 0 or more"),
+        ({"label_smoothing": 1.0}, "label_smoothing must be from 0 to below 1"),
+        ({"label_smoothing": -0.1}, "label_smoothing must be from 0 to below 1"),
+    ],
+)
+def test_options_out_of_bounds_are_refused(options, told):
+    with pytest.raises(ValueError, match=told):
+        summed_cross_entropy(*make(0, torch.float32), **options)

@@ -1,116 +1,271 @@
 """Every path of attention equals the float64 reference, forward and backward."""
 
+import dataclasses
+import inspect
+
 import pytest
 import torch
 
 from bipe import Positions
-from bipe.attention.dispatch import choose_attention, document_spans
-from bipe.attention.eager import allowed_pairs, eager_attention
-from bipe.attention.fused import (
-    _bias_row_works,
-    augmented_attention,
-    bias_row_attention,
-    bias_row_works,
-)
-from bipe.bias import LinearBias, LinearTerm, TableBias, add_biases
-from bipe.encodings import ALiBi, Bilevel, Learned
+from bipe.attention import tables
+from bipe.attention.dispatch import ByDocument, choose_attention, document_spans
+from bipe.attention.eager import allowed_pairs, chunked_attention, eager_attention
+from bipe.attention.fused import _bias_row_works, bias_row_works
+from bipe.attention.tables import table_attention
+from bipe.bias import DistanceBias, LinearBias, LinearTerm, TableBias, add_biases
+from bipe.encodings import ALiBi, Bilevel
 from tests.bipe.conftest import random_marks
 
+pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+HEAD, TIME = 4, 150
+ATOL = {torch.float64: 1e-9, torch.float32: 3e-4, torch.bfloat16: 0.1}
+# The kinds of biases that a path takes; those of the last line have no gradients on a CPU.
+LINEAR, TABLES = ("linear", "steep", "two_levels"), ("flat", "bilevel", "fixed", "pairs", "sum")
+KINDS = {
+    "auto": ("none", *LINEAR, *TABLES),
+    "causal": ("none",), "masked": ("none", "steep", "sum"),
+    "bias_row": LINEAR[:2], "augmented": LINEAR, "banded": LINEAR[:1],
+    "tables": (*TABLES, "many_pairs", "chain"), "chunked": ("bilevel", "many_pairs", "sum"),
+    "flex": ("none", "linear", "pairs", "sum"),
+}  # fmt: skip
+FORWARD_ONLY = ("flex", "exact_banded")
+CASES = [(kind, path) for path, kinds in KINDS.items() for kind in kinds]
+# One row of biases and one without for what does not depend on the kind.
+SIMPLE = [(kind, path) for kind, path in CASES if kind in ("none", "linear") and path != "auto"]
+SIMPLE += [("linear", "chunked"), ("linear", "eager"), ("none", "eager")]
+PARAMETERS = torch.linspace(-1, 1, HEAD, dtype=torch.float64), torch.full((HEAD,), 0.5).double()
 
-def inputs(seed: int, dtype: torch.dtype, *, kv_head: int = 4, documents: float = 0.0):
+
+def inputs(
+    seed=0, *, dtype=torch.float64, kv_head=HEAD, documents=0.0, time=TIME, width=8, padding=None
+):
     torch.manual_seed(seed)
-    batch, head, time, width = 2, 4, 97, 16
-    q = torch.randn(batch, head, time, width)
-    k, v = torch.randn(2, batch, kv_head, time, width)
-    at = Positions.from_marks(random_marks(batch, time, seed=seed, documents=documents))
+    q = torch.randn(2, HEAD, time, width)
+    k, v = torch.randn(2, 2, kv_head, time, width)
+    marks = random_marks(2, time, seed=seed, documents=documents)
+    at = Positions.from_marks(marks, padding=padding)
     return [x.to(dtype).requires_grad_() for x in (q, k, v)], at
 
 
-def biases(at: Positions):
-    bilevel = Bilevel(intra=Learned(width=4, length=4), inter=ALiBi(n_head=4, multiplier=96.0))
-    both = Bilevel(intra=ALiBi(n_head=4), inter=ALiBi(n_head=4, multiplier=96.0))
-    return {"none": None, "linear": bilevel.bias(at, at), "two_levels": both.bias(at, at)}
+def bias_of(kind, at, parameters=PARAMETERS):
+    """A bias of a kind; those of tables are functions of the parameters."""
+    by_distance, by_pair = parameters
+
+    def distance(d):
+        return by_distance.sin()[:, None] * torch.log1p(d.double())
+
+    def pair(q, k):
+        return by_pair.view(1, -1, 1, 1) * torch.cos(q * 0.3 - k * 0.1)[:, None]
+
+    def table(function, of, ids):
+        return of(function=function, q_ids=ids, k_ids=ids)
+
+    steep, both = ALiBi(n_head=HEAD, multiplier=96.0), ALiBi(n_head=HEAD)
+    bilevel = table(distance, DistanceBias, at.inter)
+    pairs = table(pair, TableBias, at.inter)
+    linear = steep.bias(at.inter, at.inter)
+    made = {
+        "none": lambda: None,
+        "linear": lambda: linear,
+        "steep": lambda: steep.bias(at.token, at.token),
+        "two_levels": lambda: Bilevel(intra=both, inter=steep).bias(at, at),
+        "flat": lambda: table(distance, DistanceBias, at.token),
+        "fixed": lambda: table(lambda d: -both.slopes[:, None] * d, DistanceBias, at.token),
+        "bilevel": lambda: bilevel,
+        "pairs": lambda: pairs,
+        "many_pairs": lambda: table(pair, TableBias, at.token),
+        "sum": lambda: add_biases(bilevel, pairs, table(distance, DistanceBias, at.token), linear),
+        "chain": lambda: add_biases(linear, bilevel),
+    }
+    return made[kind]()
 
 
-def run(attend, qkv):
-    out = attend(*qkv)
+def run(attend, tensors, trained=()):
+    """The output of attention, and the gradients of a sum over it."""
+    out = attend(*tensors)
     weight = torch.linspace(-1, 1, out.numel(), dtype=torch.float64).view_as(out)
-    return [out, *torch.autograd.grad((out.double() * weight).sum(), qkv)]
+    if not any(x.requires_grad for x in tensors):
+        return [out]
+    loss = (out.double() * weight).sum()
+    grads = torch.autograd.grad(loss, [*tensors, *trained], allow_unused=True)
+    return [out, *(x for x in grads if x is not None)]
 
 
-def reference(qkv, bias, at):
+def reference(qkv, bias, at, trained=()):
     allowed = allowed_pairs(at.document, at.document)
-    doubles = [x.detach().double().requires_grad_() for x in qkv]
-    return run(lambda q, k, v: eager_attention(q, k, v, bias=bias, allowed=allowed), doubles)
+    doubles = [x.detach().double().requires_grad_(x.requires_grad) for x in qkv]
+    return run(lambda *x: eager_attention(*x, bias=bias, allowed=allowed), doubles, trained)
 
 
-PATHS = [
-    ("none", "auto"), ("none", "causal"), ("none", "masked"),
-    ("linear", "auto"), ("linear", "bias_row"), ("linear", "augmented"), ("linear", "masked"),
-    ("two_levels", "auto"), ("two_levels", "augmented"),
-]  # fmt: skip
+def agrees(kind, path, qkv, at):
+    """Compare a path with the reference where tokens are real; nothing may be NaN anywhere."""
+    if path in FORWARD_ONLY:
+        qkv = [x.detach() for x in qkv]
+    found = []
+    for attend in (lambda bias: choose_attention(bias=bias, q_at=at, k_at=at, path=path), None):
+        trained = [x.clone().requires_grad_(qkv[0].requires_grad) for x in PARAMETERS]
+        bias = bias_of(kind, at, trained)
+        found.append(
+            run(attend(bias), qkv, trained) if attend else reference(qkv, bias, at, trained)
+        )
+    real = (at.document >= 0)[:, None, :, None]
+    dtype = qkv[0].dtype
+    atol = max(ATOL[dtype], 1e-6 * (path == "flex"))
+    for number, (ours, theirs) in enumerate(zip(*found, strict=True)):
+        assert ours.isfinite().all() and (number > 3 or ours.dtype == dtype)
+        kept = real if number == 0 else True
+        scale = max(1.0, float(theirs.detach().abs().max()) / 10)
+        torch.testing.assert_close(
+            ours.double() * kept, theirs * kept, atol=atol * scale, rtol=atol
+        )
 
 
-@pytest.mark.parametrize("documents", [0.0, 0.05], ids=["one", "packed"])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("kv_head", [4, 2], ids=["all_heads", "grouped"])
-@pytest.mark.parametrize(("kind", "path"), PATHS)
-def test_every_path_equals_the_float64_reference(documents, dtype, kv_head, kind, path):
-    qkv, at = inputs(0, dtype, kv_head=kv_head, documents=documents)
-    bias = biases(at)[kind]
-    ours = run(choose_attention(bias=bias, q_at=at, k_at=at, path=path), qkv)
-    theirs = reference(qkv, bias, at)
-    # The row of a linear bias is float32: its rounding, slopes of 96 over some 20 segments.
-    tolerance = {torch.float64: 2e-4, torch.float32: 3e-4, torch.bfloat16: 6e-2}[dtype]
-    for x, y in zip(ours, theirs, strict=True):
-        assert x.dtype == dtype
-        torch.testing.assert_close(x.double(), y, atol=tolerance, rtol=tolerance)
+@pytest.fixture
+def _small_blocks(monkeypatch):
+    for name, size in {"CHUNK": 32, "KEYS": 64, "BACKWARD_KEYS": 64}.items():
+        monkeypatch.setattr(tables, name, size)
+
+
+DTYPES = ((torch.float64, 2), (torch.float32, HEAD), (torch.bfloat16, 2))
+
+
+@pytest.mark.usefixtures("_small_blocks")
+@pytest.mark.parametrize("documents", [0.0, 0.04], ids=["one", "packed"])
+@pytest.mark.parametrize(
+    ("kind", "path", "dtype", "kv_head"),
+    [
+        (kind, path, *how)
+        for kind, path in CASES
+        for how in DTYPES
+        if path != "flex" or how[0] == torch.float32  # as it computes, and it takes seconds
+    ],
+    ids=str,
+)
+def test_every_path_equals_the_float64_reference(kind, path, dtype, kv_head, documents):
+    agrees(kind, path, *inputs(dtype=dtype, kv_head=kv_head, documents=documents))
+
+
+EDGES = {
+    **{f"{time}_tokens": {"time": time} for time in (1, 2, 3)},
+    **{f"width_{width}": {"time": 30, "width": width} for width in (1, 7, 33)},
+    "left": {"padding": torch.arange(21) < 6},
+    "right": {"padding": torch.arange(21) >= 9},
+    "all": {"padding": torch.ones(21, dtype=torch.bool)},
+}
+
+
+@pytest.mark.parametrize("edge", EDGES)
+@pytest.mark.parametrize(("kind", "path"), SIMPLE)
+def test_short_rows_padding_and_head_widths_that_no_kernel_likes(kind, path, edge):
+    if path == "flex" and edge not in ("1_tokens", "width_7", "left", "all"):
+        pytest.skip("FlexAttention takes long, and has no width of 1")
+    given = {"time": 21, **EDGES[edge]}
+    if "padding" in given:
+        given["padding"] = torch.stack((torch.zeros(21, dtype=torch.bool), given["padding"]))
+    agrees(kind, path, *inputs(documents=0.1, **given))
+
+
+@pytest.mark.parametrize(("kind", "path"), [case for case in SIMPLE if case != ("none", "flex")])
+def test_mixed_dtypes_are_an_error_or_right(kind, path):
+    qkv, at = inputs(dtype=torch.float32, time=12, documents=0.1)
+    bias = bias_of(kind, at)
+    expected = reference(qkv, bias, at)[0]
+    for wrong in range(3):
+        mixed = [x.detach().to(torch.bfloat16 if n == wrong else x) for n, x in enumerate(qkv)]
+        try:
+            found = choose_attention(bias=bias, q_at=at, k_at=at, path=path)(*mixed)
+        except (RuntimeError, ValueError) as fault:
+            assert "type" in str(fault)
+        else:
+            torch.testing.assert_close(found.double(), expected, atol=0.1, rtol=0.1)
+
+
+@pytest.mark.parametrize("offset", [10_000, 1 << 40])
+@pytest.mark.parametrize("path", [path for kind, path in SIMPLE if kind == "linear"])
+def test_ids_far_out_are_as_exact_as_small_ones(path, offset):
+    qkv, at = inputs(dtype=torch.float32, time=40, documents=0.1)
+    slopes = torch.tensor([0.5, 8.0, 48.0, 0.01], dtype=torch.float64)
+    near, far = (
+        LinearBias(terms=(LinearTerm(slopes=slopes, q_ids=ids, k_ids=ids),))
+        for ids in (at.inter, at.inter + offset)
+    )
+    attend = choose_attention(bias=far, q_at=at, k_at=at, path=path)
+    expected = reference(qkv, near, at)[0]
+    found = attend(*(x.detach() for x in qkv))
+    torch.testing.assert_close(found.double(), expected, atol=3e-4, rtol=3e-4)
+    assert torch.equal(far.row(), near.row())
+
+
+@pytest.mark.parametrize("chunk", [3, 33, 500])
+def test_blocks_of_any_size_give_the_same(chunk):
+    """Ids of a row that goes on from another one, and blocks that end inside a segment."""
+    qkv, at = inputs(1, time=97)
+    later = at.map(lambda ids: ids + 1000)
+    for kind, ids in (("flat", at), ("flat", later), ("sum", at)):
+        bias = bias_of(kind, ids)
+        expected = reference(qkv, bias, at)
+        for attention in (chunked_attention, table_attention):
+            ours = run(lambda *x, a=attention, b=bias: a(*x, bias=b, chunk=chunk), qkv)
+            for x, y in zip(ours, expected, strict=True):
+                torch.testing.assert_close(x, y, atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["bilevel", "pairs", "many_pairs", "linear", "sum"])
+def test_parts_of_a_bias_are_those_of_the_dense_one(kind):
+    _, at = inputs(2, documents=0.03)
+    bias = bias_of(kind, at)
+    part = bias.part(rows=slice(1, 2), queries=slice(40, 90), keys=slice(0, 90))
+    dense = bias.dense(torch.float64)[1:2, :, 40:90, :90]
+    torch.testing.assert_close(part.dense(torch.float64), dense)
+    torch.testing.assert_close(part.spread(torch.float64), dense)
+
+
+def test_segments_make_the_table_small():
+    _, at = inputs(3)
+    count = int(at.inter.max()) + 1
+    bias = bias_of("pairs", at)
+    assert bias.pairs(torch.float32).table.shape == (2, HEAD, count, count) and count < TIME / 3
+    assert bias.has_few_pairs() and not bias_of("many_pairs", at).has_few_pairs()
+
+
+def test_memory_that_chunks_free_is_released(monkeypatch):
+    """Once per 512 keys, in the forward and in the backward pass."""
+    released = []
+    monkeypatch.setattr("bipe.attention.eager.release_freed", lambda: released.append(1))
+    qkv, at = inputs(7, time=1100, width=4, dtype=torch.float32)
+    chunked_attention(*qkv, bias=bias_of("flat", at)).sum().backward()
+    assert len(released) == 2 * 2
 
 
 def test_documents_do_not_leak_at_all():
-    qkv, at = inputs(0, torch.float32, documents=0.05)
-    for bias in biases(at).values():
-        out = choose_attention(bias=bias, q_at=at, k_at=at)(*qkv)
-        first = at.document == 0
+    qkv, at = inputs(dtype=torch.float32, documents=0.05)
+    first = at.document == 0
+    for kind in ("none", *LINEAR, *TABLES):
+        attend = choose_attention(bias=bias_of(kind, at), q_at=at, k_at=at)
+        assert isinstance(attend, ByDocument), "rows are long enough"
+        out = attend(*qkv)
         grads = torch.autograd.grad((out * ~first[:, None, :, None]).sum(), qkv)
-        for grad in grads:
-            assert (grad.transpose(1, 2)[first] == 0).all()
+        assert all((grad.transpose(1, 2)[first] == 0).all() for grad in grads)
 
 
 def test_a_row_of_one_document_may_say_so():
-    qkv, at = inputs(1, torch.float32)
-    unpacked = Positions(
-        document=at.document, token=at.token, inter=at.inter, intra=at.intra, packed=False
-    )
-    for kind, bias in biases(at).items():
-        out = choose_attention(bias=bias, q_at=unpacked, k_at=unpacked)(*qkv)
-        same = choose_attention(bias=biases(at)[kind], q_at=at, k_at=at)(*qkv)
+    qkv, at = inputs(1, dtype=torch.float32)
+    unpacked = dataclasses.replace(at, packed=False)
+    for kind in ("none", *LINEAR):
+        out, same = (
+            choose_attention(bias=bias_of(kind, x), q_at=x, k_at=x)(*qkv) for x in (at, unpacked)
+        )
         # Paths may differ by the rounding of a bias row.
         torch.testing.assert_close(out, same, atol=3e-4, rtol=3e-4)
 
 
 def test_queries_may_be_the_last_of_the_keys():
-    (q, k, v), at = inputs(2, torch.float64, documents=0.02)
-    for bias_of in (lambda a, b: None, lambda a, b: ALiBi(n_head=4).bias(a.token, b.token)):
-        full = choose_attention(bias=bias_of(at, at), q_at=at, k_at=at)(q, k, v)
+    (q, k, v), at = inputs(2, documents=0.02)
+    for bias_at in (lambda a, b: None, lambda a, b: ALiBi(n_head=HEAD).bias(a.token, b.token)):
+        full = choose_attention(bias=bias_at(at, at), q_at=at, k_at=at)(q, k, v)
         late = at[60:]
-        part = choose_attention(bias=bias_of(late, at), q_at=late, k_at=at)(q[:, :, 60:], k, v)
+        part = choose_attention(bias=bias_at(late, at), q_at=late, k_at=at)(q[:, :, 60:], k, v)
         torch.testing.assert_close(part, full[:, :, 60:], atol=1e-6, rtol=1e-6)
-
-
-def test_a_table_bias_takes_any_function_of_an_id_pair():
-    qkv, at = inputs(3, torch.float64, documents=0.05)
-    heads = torch.arange(1.0, 5.0)[:, None, None]
-
-    def distance(q_ids, k_ids):
-        return -heads * (q_ids - k_ids).clamp(min=0)[:, None].double().log1p()
-
-    table = TableBias(function=distance, q_ids=at.inter, k_ids=at.inter)
-    mixed = add_biases(table, ALiBi(n_head=4).bias(at.token, at.token))
-    for bias in (table, mixed):
-        ours = run(choose_attention(bias=bias, q_at=at, k_at=at), qkv)
-        for x, y in zip(ours, reference(qkv, bias, at), strict=True):
-            torch.testing.assert_close(x, y, atol=1e-9, rtol=1e-9)
 
 
 def test_linear_biases_stay_linear_when_added():
@@ -121,17 +276,6 @@ def test_linear_biases_stay_linear_when_added():
     torch.testing.assert_close(both.dense(torch.float64), 2 * alibi.dense(torch.float64))
 
 
-def test_a_bias_row_at_a_million_segments_loses_nothing():
-    ids = torch.arange(1_000_000, 1_000_064)[None]
-    slopes = torch.tensor([67.88225099390856, 0.375], dtype=torch.float64)
-    far = LinearBias(terms=(LinearTerm(slopes=slopes, q_ids=ids, k_ids=ids),))
-    near = LinearBias(terms=(LinearTerm(slopes=slopes, q_ids=ids - 10**6, k_ids=ids - 10**6),))
-    everything = slice(None)
-    assert torch.equal(
-        far.row(rows=everything, keys=everything), near.row(rows=everything, keys=everything)
-    )
-
-
 def test_the_private_operator_is_found_wherever_it_is_first_asked_for():
     _bias_row_works.cache_clear()
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
@@ -140,27 +284,33 @@ def test_the_private_operator_is_found_wherever_it_is_first_asked_for():
         assert torch.equal(state, torch.get_rng_state())
 
 
-def test_the_fallback_equals_the_private_operator():
-    assert bias_row_works()
-    qkv, _ = inputs(4, torch.float32)
-    row = torch.randn(2, 4, 97)
-    one = run(lambda q, k, v: bias_row_attention(q, k, v, row), qkv)
-    other = run(lambda q, k, v: augmented_attention(q, k, v, row), qkv)
-    for x, y in zip(one, other, strict=True):
-        torch.testing.assert_close(x, y, atol=1e-4, rtol=1e-4)
-
-
 def test_spans_follow_the_documents():
     document = torch.tensor([[0, 0, 1, 1, -1], [0, 0, 0, 0, 0]])
-    assert document_spans(document) == [
-        [slice(0, 2), slice(2, 4), slice(4, 5)],
-        [slice(0, 5)],
-    ]
+    spans = [[slice(0, 2), slice(2, 4), slice(4, 5)], [slice(0, 5)]]
+    assert document_spans(document) == spans
 
 
-def test_a_path_that_cannot_do_it_says_so():
-    _, at = inputs(0, torch.float32)
-    with pytest.raises(ValueError, match="'bias_row' needs a linear bias"):
-        choose_attention(bias=None, q_at=at, k_at=at, path="bias_row")
-    with pytest.raises(ValueError, match="'causal' supports no bias, got LinearBias"):
-        choose_attention(bias=biases(at)["linear"], q_at=at, k_at=at, path="causal")
+@pytest.mark.parametrize(
+    ("path", "kind", "queries", "told"),
+    [
+        ("bias_row", "none", TIME, "'bias_row' needs a linear bias"),
+        ("tables", "none", TIME, "'tables' needs a table, got None"),
+        ("chunked", "none", TIME, "'chunked' needs a bias"),
+        ("causal", "linear", TIME, "'causal' supports no bias, got LinearBias"),
+        *(
+            (path, kind, 5, f"as many queries as keys, got 5 and {TIME}")
+            for path, kind in (
+                *(("chunked", "flat"), ("flex", "flat"), ("banded", "linear"), ("causal", "none")),
+            )
+        ),
+    ],
+)
+def test_a_path_that_cannot_do_it_says_so(path, kind, queries, told):
+    _, at = inputs()
+    with pytest.raises(ValueError, match=told):
+        choose_attention(bias=bias_of(kind, at), q_at=at[-queries:], k_at=at, path=path)
+
+
+def test_a_bias_of_another_kind_is_refused():
+    with pytest.raises(TypeError, match=r"must be a Bias of bipe.bias.* was: Tensor"):
+        inspect.unwrap(add_biases)(torch.zeros(1, 2, 4, 4))  # tests check types before

@@ -3,9 +3,7 @@
 from typing import get_args
 
 import pytest
-import torch
 
-from bipe import Positions
 from bipe.attention.dispatch import (
     BY_DOCUMENT_FROM,
     CHUNKED_FROM,
@@ -14,10 +12,8 @@ from bipe.attention.dispatch import (
     RULES,
     Case,
     Kind,
-    choose_attention,
     choose_rule,
 )
-from bipe.encodings import ALiBi
 
 
 def case(**given):
@@ -86,34 +82,3 @@ def test_every_rule_is_reached_and_says_why():
     }  # fmt: skip
     assert reached == set(RULES)
     assert all(rule.reason for rule in RULES)
-
-
-@pytest.mark.parametrize("gradients", [False, True])
-def test_a_linear_bias_is_the_same_with_and_without_gradients(gradients):
-    torch.manual_seed(0)
-    at = Positions.from_marks(torch.zeros(1, 50, dtype=torch.uint8), packed=False)
-    bias = ALiBi(n_head=4).bias(at.token, at.token)
-    q, k, v = torch.randn(3, 1, 4, 50, 8)
-    with torch.set_grad_enabled(gradients):
-        ours = choose_attention(bias=bias, q_at=at, k_at=at)(q, k, v)
-        exact = choose_attention(bias=bias, q_at=at, k_at=at, path="eager")(q, k, v)
-    torch.testing.assert_close(ours, exact, atol=1e-5, rtol=1e-5)
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("multiplier", [1.0, 96.0])
-@pytest.mark.parametrize("seed", range(3))
-def test_a_mask_and_documents_on_their_own_agree(seed, multiplier, dtype):
-    """In short rows a mask is cheaper; it keeps the places of steep slopes in every dtype."""
-    generator = torch.Generator().manual_seed(seed)
-    marks = (torch.rand(3, BY_DOCUMENT_FROM - 1, generator=generator) < 0.1).to(torch.uint8) * 3
-    at = Positions.from_marks(marks)
-    bias = ALiBi(n_head=4, multiplier=multiplier).bias(at.token, at.token)
-    q, k, v = torch.randn(3, 3, 4, BY_DOCUMENT_FROM - 1, 8, generator=generator).to(dtype)
-    masked = choose_attention(bias=bias, q_at=at, k_at=at)(q, k, v)
-    apart = choose_attention(bias=bias, q_at=at, k_at=at, path="bias_row")(q, k, v)
-    doubles = (x.double() for x in (q, k, v))
-    exact = choose_attention(bias=bias, q_at=at, k_at=at, path="eager")(*doubles)
-    tolerance = {torch.bfloat16: 2e-2, torch.float32: 1e-5}.get(dtype, 1e-9)
-    torch.testing.assert_close(masked.double(), exact, atol=tolerance, rtol=tolerance)
-    torch.testing.assert_close(masked, apart, atol=30 * tolerance, rtol=30 * tolerance)

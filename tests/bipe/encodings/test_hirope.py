@@ -5,20 +5,24 @@ import math
 import pytest
 import torch
 
-from bipe import Cache
 from bipe.attention.passes import pass_attention
 from bipe.encodings import RoPE
 from bipe.encodings.hirope import HiRoPE
-from tests.bipe.conftest import HEAD_WIDTH, SCHEMES, random_batch, small_decoder, target
+from tests.bipe.conftest import (
+    HEAD_WIDTH,
+    SCHEMES,
+    cached_equals_uncached,
+    close,
+    packed_equals_alone,
+    random_batch,
+    small_decoder,
+    target,
+)
 
 
 def model_with(window, **options):
     scheme = target("hirope.HiRoPE", head_width=HEAD_WIDTH, window=window)
     return small_decoder("flat_nope", encoding=scheme, **options).double()
-
-
-def close(ours, theirs):
-    torch.testing.assert_close(ours, theirs, atol=1e-9, rtol=0)
 
 
 @torch.no_grad()
@@ -54,37 +58,10 @@ def test_near_scores_are_plain_and_far_ones_are_of_both_levels(path):
     close(attend(q, k, v), both.softmax(-1) @ v)
 
 
-@torch.no_grad()
 def test_packed_equals_alone_and_cached_equals_uncached():
-    model = model_with(5)
-    tokens, at = random_batch(2, 40, seed=4, documents=0.1)
-    packed = model(tokens, at)
-    for row in range(2):
-        for document in at.document[row].unique():
-            here = (at.document[row] == document).nonzero()[:, 0]
-            alone = at[int(here[0]) : int(here[-1]) + 1].map(
-                lambda ids, row=row: ids[row : row + 1]
-            )
-            close(packed[row : row + 1, here], model(tokens[row : row + 1, here], alone))
-    tokens, at = random_batch(2, 40, seed=5, documents=0.0)
-    cache = Cache(batch=2, capacity=40)
-    parts = [slice(0, 25), *(slice(t, t + 1) for t in range(25, 40))]
-    steps = [model(tokens[:, part], at[part], cache=cache) for part in parts]
-    close(torch.cat(steps, 1), model(tokens, at))
+    packed_equals_alone(model_with(5), seed=4)
+    cached_equals_uncached(model_with(5), [25] + [1] * 15)
 
 
 def test_a_checkpoint_of_rope_fits():
     assert model_with(5).state_dict().keys() == small_decoder("flat_rope").state_dict().keys()
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"window": 0}, "window must be at least 1, was: 0"),
-        ({"split": 1.0}, "split must be above 0 and below 1, was: 1.0"),
-        ({"split": 0.3}, "pairs must be two increasing fractions"),
-    ],
-)
-def test_bad_parameters_are_named(change, message):
-    with pytest.raises(ValueError, match=message):
-        HiRoPE(head_width=8, **change)

@@ -16,7 +16,9 @@ from bipe.encodings.xpos import XPos
 from bipe.random_positions import Shifted, row_keys
 from tests.bipe.conftest import (
     CONFIGURED,
-    SCHEMES,
+    chain,
+    far,
+    levels,
     random_batch,
     random_marks,
     small_decoder,
@@ -105,11 +107,8 @@ def test_four_levels_and_their_order():
     """Equal ids inside give equal outputs: each encoding reads its own level alone."""
     learned = {"_target_": "bipe.encodings.Learned", "width": 48, "length": 30}
     names = ("token", "line", "definition", "file")
-    SCHEMES["four"] = target("multilevel.Multilevel", encodings=dict.fromkeys(names, learned))
-    try:
-        model = small_decoder("four").double()
-    finally:
-        del SCHEMES["four"]
+    four = levels(**dict.fromkeys(names, learned))
+    model = small_decoder("flat_nope", encoding=four).double()
     assert model.levels == 3
     tokens, marks = torch.zeros(1, 8, dtype=torch.long), [15, 0, 2, 6, 0, 14, 2, 0]
     at = Positions.from_marks(torch.tensor([marks], dtype=torch.uint8), levels=3)
@@ -144,19 +143,20 @@ def test_what_combines(inner, last):
     assert [*made.fed()] == ["intra", "level0", "level1"]
 
 
+NTK = target("RoPE", **SIZES, stretch=far("DynamicNTK", factor=2.0, original_length=9))
+
+
 @pytest.mark.parametrize(
     ("encodings", "message"),
     [
-        (
-            [NoPE(), ALiBi(n_head=2), NoPE()],
-            "b: ALiBi has a bias that needs increasing ids, but ids restart",
-        ),
+        ([NoPE(), ALiBi(n_head=2), NoPE()], "b: ALiBi has a bias that needs increasing ids, but"),
         ([XPos(**SIZES), NoPE(), NoPE()], "a: XPos has a decay that needs increasing ids"),
         ([NoPE(), PermuteFormer(**SIZES, n_head=2), NoPE()], "b: PermuteFormer has a bias"),
         ([NoPE(), ROPE, RoPE(**SIZES)], "b and c: both rotate feature 0 of the heads"),
         ([HALVES[0], NoPE(), ROPE], "a and c: both rotate feature 0"),
         ([NoPE(), ROPE], "encodings must have 3 to 8.*was: 2"),
         ([NoPE()] * 9, "encodings must have 3 to 8.*was: 9"),
+        ([NoPE(), NoPE(), build(NTK)], "c: a dynamic stretch needs the final number of units"),
     ],
 )
 def test_what_has_no_meaning_is_refused_with_the_reason(encodings, message):
@@ -164,23 +164,7 @@ def test_what_has_no_meaning_is_refused_with_the_reason(encodings, message):
         Multilevel(encodings=dict(zip("abcdefghi", encodings, strict=False)))
 
 
-def test_a_dynamic_stretch_is_refused():
-    ntk = {"_target_": "bipe.extension.DynamicNTK", "factor": 2.0, "original_length": 9}
-    rope = target("RoPE", **SIZES, stretch=ntk)
-    nope = target("NoPE")
-    with pytest.raises(ValueError, match="c: a dynamic stretch needs the final number of units"):
-        build(target("multilevel.Multilevel", encodings={"a": nope, "b": nope, "c": rope}))
-
-
 def test_two_numbers_of_levels_in_a_model_are_refused():
-    nope = target("NoPE")
-    three, four = (
-        target("multilevel.Multilevel", encodings=dict.fromkeys("abcd"[:size], nope))
-        for size in (3, 4)
-    )
-    SCHEMES["mixed"] = target("Chain", links=[three, four])
-    try:
-        with pytest.raises(ValueError, match=r"the same number of levels.*had: 2, 3"):
-            small_decoder("mixed")
-    finally:
-        del SCHEMES["mixed"]
+    three, four = (levels(**dict.fromkeys(names, target("NoPE"))) for names in ("abc", "abcd"))
+    with pytest.raises(ValueError, match=r"the same number of levels.*had: 2, 3"):
+        small_decoder("flat_nope", encoding=chain(three, four))

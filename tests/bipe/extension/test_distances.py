@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bipe import Cache, Decoder, Positions
+from bipe import Decoder, Positions
 from bipe.attention.passes import pass_attention
 from bipe.attention.passes.dispatch import chunked_passes, members
 from bipe.attention.passes.fused import blocks_of, fused_passes
@@ -20,7 +20,6 @@ from bipe.extension import (
     Clip,
     DualChunk,
     LeakyReRoPE,
-    LogN,
     ReRoPE,
     SelfExtend,
     Separators,
@@ -33,17 +32,18 @@ from tests.bipe.conftest import (
     HEAD_WIDTH,
     N_HEAD,
     SCHEMES,
+    bfloat16_is_near,
+    cached_equals_uncached,
+    chain,
+    close,
+    far,
+    packed_equals_alone,
+    padding_is_not_read,
     random_batch,
     random_marks,
     small_decoder,
     target,
 )
-from tests.bipe.test_cache import TIME, cached_logits
-
-
-def far(name, **arguments):
-    return {"_target_": f"bipe.extension.{name}", **arguments}
-
 
 METHODS = {
     "rerope": far("ReRoPE", window=4),
@@ -210,8 +210,10 @@ def _alone():
 
 @pytest.mark.usefixtures("_alone")
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
-@pytest.mark.parametrize(("time", "documents"), [(1, 0.0), (90, 0.02), (300, 0.0), (300, 0.02)])
-@pytest.mark.parametrize("scheme", ["flat_rope", "bilevel_learned_alibi_x96"])
+@pytest.mark.parametrize(
+    ("scheme", "time", "documents"),
+    [("flat_rope", 1, 0.0), ("flat_rope", 300, 0.02), ("bilevel_learned_alibi_x96", 300, 0.0)],
+)
 @pytest.mark.parametrize("method", ["window", "separators", "separators_segments", "blockwise"])
 @torch.no_grad()
 def test_masks_in_one_kernel_equal_the_reference(scheme, method, time, documents):
@@ -231,37 +233,11 @@ def decoder(scheme, method, **how):
 
 
 @pairs
-@torch.no_grad()
-def test_cached_equals_uncached(scheme, method):
-    model = decoder(scheme, method, n_kv_head=2).double()
-    tokens, _ = random_batch(2, TIME, seed=3, documents=0.0)
-    marks = random_marks(2, TIME, seed=3, documents=0.0)
-    full = model.logits(tokens, Positions.from_marks(marks, packed=False))
-    division = [20, 1, 1, 12, 11]
-    ours = cached_logits(model, tokens, marks, division, Cache(batch=2, grows=True, capacity=7))
-    torch.testing.assert_close(ours, full, atol=1e-9, rtol=1e-9)
-    padding = torch.zeros(2, TIME, dtype=torch.bool)
-    padding[1, :11] = True
-    ours = cached_logits(
-        model, tokens, marks, [20, 24, 1], Cache(batch=2, capacity=TIME), padding=padding
-    )
-    alone = model.logits(tokens[1:, 11:], Positions.from_marks(marks[1:, 11:]))
-    torch.testing.assert_close(ours[1:, 11:], alone, atol=1e-9, rtol=1e-9)
-
-
-@pairs
-@torch.no_grad()
-def test_documents_are_read_as_if_alone(scheme, method):
-    model = decoder(scheme, method).double()
-    tokens, at = random_batch(2, 60, seed=8)
-    packed = model(tokens, at)
-    for row in range(2):
-        for document in at.document[row].unique():
-            here = at.document[row] == document
-            ids = {name: getattr(at, name)[row, here][None] for name in ("token", "inter", "intra")}
-            alone = Positions(document=torch.zeros(1, int(here.sum()), dtype=torch.long), **ids)
-            out = model(tokens[row, here][None], alone)[0]
-            torch.testing.assert_close(packed[row, here], out, atol=1e-9, rtol=0)
+def test_documents_are_read_as_if_alone_packed_and_cached(scheme, method):
+    model = decoder(scheme, method, n_kv_head=2)
+    packed_equals_alone(model, time=60, seed=8)
+    cached_equals_uncached(model, [20, 1, 1, 12, 11], capacity=7)
+    padding_is_not_read(model, [20, 24, 1])
 
 
 IDENTITIES = {
@@ -279,9 +255,12 @@ IDENTITIES = {
 }
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("method", IDENTITIES)
-@pytest.mark.parametrize("scheme", ["flat_rope", "bilevel_learned_rope"])
+@pytest.mark.parametrize(
+    ("scheme", "dtype"),
+    [("flat_rope", torch.float32), ("bilevel_learned_rope", torch.bfloat16)],
+    ids=str,
+)
 @torch.no_grad()
 def test_within_the_window_no_bit_changes(scheme, method, dtype):
     plain = small_decoder(scheme).to(dtype)
@@ -310,50 +289,18 @@ def test_bfloat16_and_gradients(method):
     for name, parameter in model.named_parameters():
         if name != "head.weight":
             assert parameter.grad is not None and parameter.grad.abs().sum() > 0, name
-    with torch.no_grad():
-        exact = decoder("bilevel_learned_rope", method, attention="eager").double()(tokens, at)
-        out = model.to(torch.bfloat16)(tokens, at)
-    assert out.dtype == torch.bfloat16
-    assert (out.double() - exact).abs().max() < 0.35
+    bfloat16_is_near(model, time=60)
 
 
 @torch.no_grad()
 def test_one_link_of_a_chain_may_have_a_method():
-    links = [target("Flat", encoding=BARE["alibi"]), with_far("bilevel_learned_rope", "rerope")]
-    tokens, at = random_batch(2, 50, seed=2)
-    outs = [
-        small_decoder("chain", encoding=target("Chain", links=links), attention=path).double()(
-            tokens, at
-        )
+    links = target("Flat", encoding=BARE["alibi"]), with_far("bilevel_learned_rope", "rerope")
+    batch = random_batch(2, 50, seed=2)
+    outs = (
+        small_decoder("chain", encoding=chain(*links), attention=path).double()(*batch)
         for path in ("auto", "eager")
-    ]
-    torch.testing.assert_close(*outs, atol=1e-9, rtol=0)
-    twice = target("Chain", links=[with_far("flat_rope", "window"), links[1]])
-    with pytest.raises(ValueError, match="at most one encoding of a chain may set far, 2 do"):
-        build(twice)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: ReRoPE(window=0), "window must be at least 1, was: 0"),
-        (lambda: ReRoPE(window=2, log_n=1), "log_n must be at least 2, was: 1"),
-        (lambda: LeakyReRoPE(window=2, factor=0.5), "factor must be at least 1, was: 0.5"),
-        (lambda: SelfExtend(window=2, group=0), "group must be at least 1, was: 0"),
-        (lambda: DualChunk(chunk=8, length=7), "length must be at least 8, was: 7"),
-        (lambda: Clip(distance=0), "distance must be at least 1, was: 0"),
-        (lambda: Separators(window=0), "window must be at least 1, was: 0"),
-        (lambda: Separators(window=1, sinks=-1), "sinks must be at least 0, was: -1"),
-        (lambda: Blockwise(block=0), "block must be at least 1, was: 0"),
-        (lambda: LogN(original_length=1), "original_length must be at least 2, was: 1"),
-        (lambda: Window(window=2, unit="words"), "unit must be tokens, segments or null"),
-        (lambda: build({**SCHEMES["flat_alibi"], "far": METHODS["rerope"]}), "ALiBi has none"),
-    ],
-)
-@pytest.mark.usefixtures("unchecked_types")
-def test_bad_parameters_are_named(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()
+    )
+    close(*outs)
 
 
 def test_a_layout_without_methods_refuses_them():

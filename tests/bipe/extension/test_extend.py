@@ -52,15 +52,6 @@ def test_a_strategy_without_a_length_needs_no_notes():
     assert stretched(done.config) == stretch("Linear")
 
 
-def test_what_a_strategy_lacks_is_named():
-    model = small_decoder("flat_rope")
-    told = r"LongRoPE also needs short_factor, long_factor; set stretch.short_factor=... stretch.l"
-    with pytest.raises(ValueError, match=told):
-        extend_config(
-            model.config, {"_target_": "bipe.extension.LongRoPE", "factor": 2.0}, notes=NOTES
-        )
-
-
 def test_pairs_that_turn_no_more_are_told_as_such():
     done = extend_config(
         small_decoder("flat_rope").config, {"_target_": "bipe.extension.DroPE"}, notes={}
@@ -151,13 +142,6 @@ def test_a_dynamic_strategy_is_told_for_its_whole_length():
     assert report.length == 120 and report.kept == (0, 1, 2, 3)
 
 
-@pytest.mark.parametrize("scheme", ["flat_alibi", "flat_nope", "bilevel_learned_alibi"])
-def test_what_does_not_rotate_cannot_be_stretched(scheme):
-    config = small_decoder(scheme).config
-    with pytest.raises(ValueError, match="cannot be stretched: it has no rotation"):
-        extend_config(config, YARN, notes=NOTES)
-
-
 def test_a_rotation_inside_segments_is_left_alone():
     config = small_decoder("bilevel_rope_rope").config
     done = extend_config(config, YARN, notes=NOTES)
@@ -165,30 +149,45 @@ def test_a_rotation_inside_segments_is_left_alone():
     assert done.config.encoding["intra"] == SCHEMES["bilevel_rope_rope"]["intra"]
 
 
-def test_what_cannot_be_meant_is_refused():
-    bipe, flat = small_decoder("bilevel_learned_rope").config, small_decoder("flat_rope").config
-    once = extend_config(bipe, YARN, notes=NOTES).config
-    with pytest.raises(ValueError, match=r"already has a stretch, bipe.extension.YaRN"):
-        extend_config(once, YARN, notes=NOTES)
-    with pytest.raises(ValueError, match=r"unit must be tokens or a number, .* was: segments"):
-        extend_config(flat, YARN, notes=NOTES, unit="segments")
-    with pytest.raises(ValueError, match=r"no positions.segment.p99.9"):
-        extend_config(bipe, YARN, notes={"row_length": 9})
-    with pytest.raises(ValueError, match="no row_length"):
-        extend_config(flat, YARN, notes={})
-    with pytest.raises(ValueError, match="unit must be at least 1 position, was: 0"):
-        extend_config(flat, YARN, notes={}, unit=0)
-    with pytest.raises(ValueError, match="count no tokens"):
-        empty = {"counted": 0, "maximum": -1, "p99.9": -1}
-        original_length({"positions": {"segment": empty}}, unit="segments")
+REFUSED = {
+    "already has a stretch, bipe.extension.YaRN": lambda bipe, flat: extend_config(
+        extend_config(bipe, YARN, notes=NOTES).config, YARN, notes=NOTES
+    ),
+    "unit must be tokens or a number, .* was: segments": lambda bipe, flat: extend_config(
+        flat, YARN, notes=NOTES, unit="segments"
+    ),
+    "no positions.segment.p99.9": lambda bipe, flat: extend_config(
+        bipe, YARN, notes={"row_length": 9}
+    ),
+    "no row_length": lambda bipe, flat: extend_config(flat, YARN, notes={}),
+    "unit must be at least 1 position, was: 0": lambda bipe, flat: extend_config(
+        flat, YARN, notes={}, unit=0
+    ),
+    "LongRoPE also needs short_factor, long_factor; set stretch.short_factor=... stretch.l": (
+        lambda bipe, flat: extend_config(flat, stretch("LongRoPE"), notes=NOTES)
+    ),
+    "count no tokens": lambda bipe, flat: original_length(
+        {"positions": {"segment": {"maximum": -1, "p99.9": -1}}}, unit="segments"
+    ),
+    "unit must be segments, tokens or a number, was: 'words'": lambda bipe, flat: original_length(
+        NOTES, unit="words"
+    ),
+    "unit must be segments": lambda bipe, flat: original_length(NOTES, unit=True),
+    r"Flat\(ALiBi\) cannot be stretched: it has no rotation": lambda bipe, flat: extend_config(
+        small_decoder("flat_alibi").config, YARN, notes=NOTES
+    ),
+    r"Bilevel\(Learned, ALiBi\) cannot be stretched": lambda bipe, flat: extend_config(
+        small_decoder("bilevel_learned_alibi").config, YARN, notes=NOTES
+    ),
+}
 
 
+@pytest.mark.parametrize("told", REFUSED)
 @pytest.mark.usefixtures("unchecked_types")
-def test_an_unknown_unit_is_named():
-    with pytest.raises(ValueError, match="unit must be segments, tokens or a number, was: 'words'"):
-        original_length(NOTES, unit="words")
-    with pytest.raises(ValueError, match="unit must be segments"):
-        original_length(NOTES, unit=True)
+def test_what_cannot_be_meant_is_refused(told):
+    bipe, flat = (small_decoder(name).config for name in ("bilevel_learned_rope", "flat_rope"))
+    with pytest.raises(ValueError, match=told):
+        REFUSED[told](bipe, flat)
 
 
 def test_positions_far_beyond_training_turn_no_further_than_in_training():

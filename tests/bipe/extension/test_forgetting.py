@@ -6,14 +6,25 @@ import torch
 import bipe.cache
 from bipe import Cache, Positions
 from bipe.generation import Beams, Session, beam_search, generate
-from tests.bipe.conftest import BARE, SCHEMES, random_batch, random_marks, small_decoder, target
+from tests.bipe.conftest import (
+    BARE,
+    SCHEMES,
+    cached_equals_uncached,
+    cached_logits,
+    close,
+    flat,
+    layers,
+    padding_is_not_read,
+    random_batch,
+    row_of,
+    small_decoder,
+)
 from tests.bipe.extension.test_distances import METHODS
-from tests.bipe.test_cache import TIME, cached_logits
+from tests.bipe.test_cache import TIME
 
 FORGETFUL = [name for name in METHODS if name.startswith(("window", "separators", "blockwise"))]
 OF = ("flat_rope", "flat_alibi", "flat_nope", "bilevel_learned_rope", "bilevel_learned_alibi_x96")
 PAIRS = [(OF[n % len(OF)], name) for n, name in enumerate(FORGETFUL * 2)]
-pairs = pytest.mark.parametrize(("scheme", "method"), PAIRS)
 
 
 @pytest.fixture(autouse=True)
@@ -31,53 +42,25 @@ def held(cache):
     return [len(each) for each in cache._held.values()]
 
 
-@pairs
-@pytest.mark.parametrize("division", [[1] * TIME, [20] + [1] * 25, [7, 1, 1, 12, 1, 13, 1, 9]])
-@torch.no_grad()
+@pytest.mark.parametrize("division", [[1] * 30, [7, 1, 1, 12, 1, 13, 1, 9]], ids=len)
+@pytest.mark.parametrize(("scheme", "method"), PAIRS)
 def test_cached_equals_uncached(scheme, method, division):
-    model = decoder(scheme, method)
-    tokens, _ = random_batch(2, TIME, seed=3, documents=0.0)
-    marks = random_marks(2, TIME, seed=3, documents=0.0)
-    full = model.logits(tokens, Positions.from_marks(marks, packed=False))
-    cache = Cache(batch=2, grows=True)
-    ours = cached_logits(model, tokens, marks, division, cache)
-    torch.testing.assert_close(ours, full, atol=1e-9, rtol=1e-9)
-    assert len(cache) == TIME and (max(held(cache)) < TIME or method == "blockwise")
+    cache = cached_equals_uncached(decoder(scheme, method), division)
+    assert len(cache) == sum(division)
+    assert max(held(cache)) < len(cache) or method == "blockwise"
 
 
-@pairs
-@torch.no_grad()
+@pytest.mark.parametrize(("scheme", "method"), PAIRS)
 def test_padding_and_documents_in_a_cached_row(scheme, method):
-    model = decoder(scheme, method)
-    tokens, _ = random_batch(2, TIME, seed=5, documents=0.0)
-    marks = random_marks(2, TIME, seed=5, documents=0.0)
-    marks[:, 29] = 3
-    padding = torch.zeros(2, TIME, dtype=torch.bool)
-    padding[1, :11] = True
-    division = [12, *[1] * 5, 3, *[1] * 25]
-    cache = Cache(batch=2, capacity=TIME)
-    ours = cached_logits(model, tokens, marks, division, cache, padding=padding)
-    alone = model.logits(tokens[1:, 11:], Positions.from_marks(marks[1:, 11:]))
-    torch.testing.assert_close(ours[1:, 11:], alone, atol=1e-9, rtol=1e-9)
-    first = model.logits(tokens[:1], Positions.from_marks(marks[:1]))
-    torch.testing.assert_close(ours[:1], first, atol=1e-9, rtol=1e-9)
+    padding_is_not_read(decoder(scheme, method), [12, *[1] * 5, 3, *[1] * 18], document=29)
 
 
 @torch.no_grad()
 def test_each_scheme_of_some_layers_holds_its_own_keys():
-    layers = {"narrow": "separators", "wide": "window_tokens", "all": None}
-    made = {
-        name: target("Flat", encoding=BARE["rope"], far=method and METHODS[method])
-        for name, method in layers.items()
-    }
-    description = target("base.Layers", schemes=made, pattern=[*made])
-    model = small_decoder("flat_rope", encoding=description, n_layer=4).double()
-    tokens, _ = random_batch(2, TIME, seed=3, documents=0.0)
-    marks = random_marks(2, TIME, seed=3, documents=0.0)
-    full = model.logits(tokens, Positions.from_marks(marks, packed=False))
-    cache = Cache(batch=2, grows=True)
-    ours = cached_logits(model, tokens, marks, [9] + [1] * 36, cache)
-    torch.testing.assert_close(ours, full, atol=1e-9, rtol=1e-9)
+    methods = {"narrow": METHODS["separators"], "wide": METHODS["window_tokens"], "all": None}
+    made = {name: flat(BARE["rope"], far=method) for name, method in methods.items()}
+    model = small_decoder("flat_rope", encoding=layers(**made), n_layer=4)
+    cache = cached_equals_uncached(model, [9] + [1] * 21)
     assert len(held(cache)) == 2 and set(cache._layers) == {2}
 
 
@@ -85,8 +68,7 @@ def test_each_scheme_of_some_layers_holds_its_own_keys():
 @torch.no_grad()
 def test_a_cache_is_rewound_as_far_as_it_can_be(method):
     model = decoder("flat_rope", method)
-    tokens, _ = random_batch(2, TIME, seed=6, documents=0.0)
-    marks = random_marks(2, TIME, seed=6, documents=0.0)
+    tokens, marks = row_of(2, TIME, seed=6)
     full = model.logits(tokens, Positions.from_marks(marks, packed=False))
     cache = Cache(batch=2, grows=True)
     cached_logits(model, tokens, marks, [1] * 30, cache)
@@ -100,18 +82,16 @@ def test_a_cache_is_rewound_as_far_as_it_can_be(method):
     cache.rewind(cache.oldest)
     start = len(cache)
     rest = cached_logits(model, tokens[:, start:], marks[:, start:], [2, TIME - start - 2], cache)
-    torch.testing.assert_close(rest, full[:, start:], atol=1e-9, rtol=1e-9)
+    close(rest, full[:, start:])
     cache.rewind(0)
     assert not held(cache)
-    ours = cached_logits(model, tokens, marks, [30, 15], cache)
-    torch.testing.assert_close(ours, full, atol=1e-9, rtol=1e-9)
+    close(cached_logits(model, tokens, marks, [30, 15], cache), full)
 
 
 @torch.no_grad()
 def test_rows_may_be_selected():
     model = decoder("flat_rope", "separators")
-    tokens, _ = random_batch(3, TIME, seed=7, documents=0.0)
-    marks = random_marks(3, TIME, seed=7, documents=0.0)
+    tokens, marks = row_of(3, TIME, seed=7)
     cache = Cache(batch=3, grows=True)
     cached_logits(model, tokens[:, :30], marks[:, :30], [1] * 30, cache)
     for rows in ([2, 0, 2], [1, 0]):
@@ -119,8 +99,7 @@ def test_rows_may_be_selected():
         tokens, marks = tokens[order], marks[order]
         cache.select(order, shared=4)
     rest = cached_logits(model, tokens[:, 30:], marks[:, 30:], [1, 14], cache)
-    full = model.logits(tokens, Positions.from_marks(marks, packed=False))
-    torch.testing.assert_close(rest, full[:, 30:], atol=1e-9, rtol=1e-9)
+    close(rest, model.logits(tokens, Positions.from_marks(marks, packed=False))[:, 30:])
 
 
 class Late:
@@ -157,7 +136,7 @@ def test_sessions_read_again_what_was_dropped(method):
     assert len(session) == 20
     ours = session.feed([prompt])[:, -1]
     whole = Session(model, batch=1, marker=Late()).feed([prompt * 2])[:, -1]
-    torch.testing.assert_close(ours, whole, atol=1e-9, rtol=1e-9)
+    close(ours, whole)
 
 
 @pytest.mark.parametrize("method", ["separators", "blockwise"])
@@ -178,10 +157,10 @@ def test_generation_and_beams_write_the_same(method, monkeypatch):
 @torch.no_grad()
 def test_memory_follows_what_is_seen_and_not_the_text():
     model = decoder("flat_rope", "separators")  # a window of 3 and 2 sinks
-    tokens, _ = random_batch(1, 300, seed=2, documents=0.0)
-    marks = torch.zeros(1, 300, dtype=torch.uint8)  # one segment: no separators
+    tokens, _ = row_of(1, 120, seed=2)
+    marks = torch.zeros_like(tokens, dtype=torch.uint8)  # one segment: no separators
     cache, sizes = Cache(batch=1, grows=True), set()
-    for at in range(300):
+    for at in range(120):
         cached_logits(model, tokens[:, at : at + 1], marks[:, at : at + 1], [1], cache)
         (each,) = cache._held.values()
         sizes |= {keys.shape[2] for keys, _ in each._layers.values()}

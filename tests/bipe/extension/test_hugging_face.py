@@ -9,46 +9,38 @@ from bipe.build import build
 from bipe.checkpoint import CheckpointError
 from bipe.encodings.rope import inverse_frequencies
 from bipe.extension.hugging_face import read_stretch, write_stretch
-from bipe.layouts import config_from_official, config_to_official, from_official, to_official
-from tests.bipe.conftest import BARE, random_batch, small_decoder, stretch, target
+from bipe.layouts import config_from_official, config_to_official
+from tests.bipe.conftest import BARE, small_decoder, stretch, target
 
 ORIGINAL = "original_max_position_embeddings"
 factors = st.floats(1.01, 64.0)
 lists = st.lists(st.floats(1.0, 32.0), min_size=4, max_size=4)
+
+
+def written(kind, optional=None, *, original=True, **fields):
+    """Parameters of a rope type as transformers writes them."""
+    always = {"rope_type": st.just(kind), "factor": factors, **fields}
+    always |= {ORIGINAL: st.integers(2, 9000)} if original else {}
+    return st.fixed_dictionaries(always, optional=optional)
+
+
+RATIO = st.floats(0.5, 2.0)
 WRITTEN = st.one_of(
-    st.fixed_dictionaries({"rope_type": st.just("linear"), "factor": factors}),
-    st.fixed_dictionaries(
-        {"rope_type": st.just("dynamic"), "factor": factors, ORIGINAL: st.integers(2, 9000)}
+    written("linear", original=False),
+    written("dynamic"),
+    written(
+        "yarn",
+        {"attention_factor": RATIO, "mscale": RATIO},
+        beta_fast=st.floats(8.0, 64.0),
+        beta_slow=st.floats(0.5, 4.0),
+        truncate=st.booleans(),
     ),
-    st.fixed_dictionaries(
-        {
-            "rope_type": st.just("yarn"),
-            "factor": factors,
-            ORIGINAL: st.integers(2, 9000),
-            "beta_fast": st.floats(8.0, 64.0),
-            "beta_slow": st.floats(0.5, 4.0),
-            "truncate": st.booleans(),
-        },
-        optional={name: st.floats(0.5, 2.0) for name in ("attention_factor", "mscale")},
-    ),
-    st.fixed_dictionaries(
-        {
-            "rope_type": st.just("llama3"),
-            "factor": factors,
-            ORIGINAL: st.integers(2, 9000),
-            "low_freq_factor": st.floats(0.5, 2.0),
-            "high_freq_factor": st.floats(3.0, 8.0),
-        }
-    ),
-    st.fixed_dictionaries(
-        {
-            "rope_type": st.just("longrope"),
-            "factor": factors,
-            ORIGINAL: st.integers(2, 9000),
-            "short_factor": lists,
-            "long_factor": lists,
-        },
-        optional={"attention_factor": st.floats(1.0, 2.0)},
+    written("llama3", low_freq_factor=RATIO, high_freq_factor=st.floats(3.0, 8.0)),
+    written(
+        "longrope",
+        {"attention_factor": st.floats(1.0, 2.0)},
+        short_factor=lists,
+        long_factor=lists,
     ),
 )
 
@@ -71,28 +63,19 @@ def test_a_configuration_of_a_model_comes_back(parameters, bipe):
     }
     encoding = target("Bilevel", intra=BARE["learned"], inter=rope) if bipe else rope
     config = small_decoder("flat_nope", encoding=encoding, n_kv_head=2).config
-    written = config_to_official(config, max_length=4096)
-    assert config_from_official(written, intra_length=24) == config
+    official = config_to_official(config, max_length=4096)
+    assert config_from_official(official, intra_length=24) == config
     for absent in ("rope_scaling", "rope_parameters"):
-        part = {key: value for key, value in written.items() if key != absent}
+        part = {key: value for key, value in official.items() if key != absent}
         assert config_from_official(part, intra_length=24) == config
 
 
-@pytest.mark.parametrize("scheme", ["flat_rope", "bilevel_learned_rope"])
-@torch.no_grad()
-def test_a_plain_model_comes_back_through_the_official_layout(scheme):
-    model = small_decoder(scheme)
-    again = from_official(config_to_official(model.config, max_length=64), to_official(model))
-    tokens, at = random_batch(2, 30, seed=1)
-    assert torch.equal(again(tokens, at), model(tokens, at))
-
-
 def test_ntk_aware_is_written_as_the_larger_theta_that_it_is():
-    written = write_stretch(stretch("NTKAware", factor=8.0), theta=10000.0, head_width=64)
-    assert written["rope_type"] == "default"
+    made = write_stretch(stretch("NTKAware", factor=8.0), theta=10000.0, head_width=64)
+    assert made["rope_type"] == "default"
     base = inverse_frequencies(width=64, theta=10000.0)
     ours, _ = build(stretch("NTKAware", factor=8.0)).frequencies(base, theta=10000.0)
-    theirs = inverse_frequencies(width=64, theta=written["rope_theta"])
+    theirs = inverse_frequencies(width=64, theta=made["rope_theta"])
     torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=0)
 
 

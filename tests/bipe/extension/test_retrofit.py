@@ -10,13 +10,22 @@ from bipe.encodings.base import Flat, of_layer
 from bipe.encodings.retrofit import anneal
 from bipe.extension import extend_config
 from bipe.layouts.folders import read_folder, write_folder
-from tests.bipe.conftest import BARE, HEAD_WIDTH, random_batch, random_marks, small_decoder, target
+from tests.bipe.conftest import (
+    BARE,
+    HEAD_WIDTH,
+    far,
+    layers,
+    random_batch,
+    random_marks,
+    small_decoder,
+    target,
+)
 
 NOTES = {
     "row_length": 40,
     "positions": {"token": {"p99.9": 39}, "segment": {"p99.9": 7}},
 }
-LLAMA3 = {"_target_": "bipe.extension.Llama3", "factor": 4.0, "original_length": 16}
+LLAMA3 = far("Llama3", factor=4.0, original_length=16)
 BASES = {
     "bare": BARE["rope"],
     "partial, interleaved": target(
@@ -24,10 +33,6 @@ BASES = {
     ),
     "stretched": target("RoPE", head_width=HEAD_WIDTH, theta=500.0, stretch=LLAMA3),
 }
-
-
-def way(name, **options):
-    return {"_target_": f"bipe.extension.{name}", **options}
 
 
 def retrofitted(base: Decoder, strategy, *, notes=NOTES) -> Decoder:
@@ -67,19 +72,18 @@ def every_way_of_reading(model: Decoder):
             yield model.logits(tokens[:, part], cache.next(marks[:, part]), cache=cache)
 
 
-@pytest.mark.parametrize("flat_layers", [0, 1])
-@pytest.mark.parametrize("name", ["Gated", "Homotopy"])
+@pytest.mark.parametrize(("name", "flat_layers"), [("Gated", 0), ("Homotopy", 1)])
 @torch.no_grad()
 def test_the_first_step_is_the_base_model_bit_for_bit(name, flat_layers, llama):
     for what, base in (*bases(), ("llama", llama)):
-        model = retrofitted(base, way(name, flat_layers=flat_layers))
+        model = retrofitted(base, far(name, flat_layers=flat_layers))
         pairs = zip(every_way_of_reading(base), every_way_of_reading(model), strict=True)
         assert all(torch.equal(a, b) for a, b in pairs), what
 
 
 @pytest.mark.parametrize("name", ["Gated", "Homotopy"])
 def test_what_is_new_is_zero_and_learns(name):
-    model = retrofitted(small_decoder("flat_rope"), way(name))
+    model = retrofitted(small_decoder("flat_rope"), far(name))
     before = model.logits(*random_batch(2, 40, seed=3))
     before.logsumexp(-1).sum().backward()
     new = [name for name, p in model.named_parameters() if not p.any()]
@@ -91,8 +95,8 @@ def test_what_is_new_is_zero_and_learns(name):
 @torch.no_grad()
 def test_gates_of_one_and_the_end_of_a_homotopy_are_segments():
     base = small_decoder("flat_rope")
-    segments = retrofitted(base, way("Swap"))
-    gated, homotopy = (retrofitted(base, way(name, step=1.0)) for name in ("Gated", "Homotopy"))
+    segments = retrofitted(base, far("Swap"))
+    gated, homotopy = (retrofitted(base, far(name, step=1.0)) for name in ("Gated", "Homotopy"))
     for model in (segments, gated, homotopy):
         model.scheme.intra.table.weight.copy_(torch.linspace(-1, 1, 48))
     gated.scheme.gate.fill_(1.0)
@@ -105,7 +109,7 @@ def test_gates_of_one_and_the_end_of_a_homotopy_are_segments():
 
 @torch.no_grad()
 def test_a_homotopy_goes_over_by_steps_and_counts_tokens_per_segment():
-    model = retrofitted(small_decoder("flat_rope"), way("Homotopy", over=0.5))
+    model = retrofitted(small_decoder("flat_rope"), far("Homotopy", over=0.5))
     scheme = model.scheme
     assert scheme.step == 5.0  # 40 tokens, 8 segments
     _, at = random_batch(1, 40, seed=3, documents=0.0)
@@ -118,7 +122,7 @@ def test_a_homotopy_goes_over_by_steps_and_counts_tokens_per_segment():
 
 def test_the_first_layers_stay_flat():
     base = small_decoder("flat_rope", n_layer=4)
-    model = retrofitted(base, way("Swap", flat_layers=3))
+    model = retrofitted(base, far("Swap", flat_layers=3))
     kinds = [isinstance(of_layer(model.scheme, layer), Flat) for layer in range(4)]
     assert kinds == [True, True, True, False]
 
@@ -126,46 +130,34 @@ def test_the_first_layers_stay_flat():
 @torch.no_grad()
 def test_a_split_is_the_base_model_within_its_window():
     base = small_decoder("flat_rope").double()
-    done = extend_config(base.config, way("Split"), notes=NOTES)
+    done = extend_config(base.config, far("Split"), notes=NOTES)
     assert done.config.encoding["window"] == done.reports[0].original.length == 40
-    model = retrofitted(base, way("Split", window=12)).double()
+    model = retrofitted(base, far("Split", window=12)).double()
     tokens, at = random_batch(2, 40, seed=3, documents=0.0)
     near, whole = (each.logits(tokens, at) for each in (model, base))
     torch.testing.assert_close(near[:, :12], whole[:, :12])
     assert not torch.allclose(near[:, 12:], whole[:, 12:])
 
 
+BIPE = target("Bilevel", intra=BARE["learned"], inter=BARE["rope"])
+DYNAMIC = target("RoPE", head_width=HEAD_WIDTH, stretch=far("DynamicYaRN", original_length=9))
+MIXED = layers(a=BARE["rope"], b=BARE["nope"])
+
+
 @pytest.mark.parametrize(
     ("encoding", "strategy", "notes", "told"),
     [
-        (BARE["alibi"], way("Gated"), NOTES, r"needs flat RoPE, was: ALiBi"),
-        (
-            target("Bilevel", intra=BARE["learned"], inter=BARE["rope"]),
-            way("Swap"),
-            NOTES,
-            r"Swap needs flat RoPE, was: Bilevel\(Learned, RoPE\)",
-        ),
-        (
-            target(
-                "base.Layers", schemes={"a": BARE["rope"], "b": BARE["nope"]}, pattern=["a", "b"]
-            ),
-            way("Gated"),
-            NOTES,
-            r"was: Layers\(RoPE, NoPE\)",
-        ),
-        (BARE["rope"], way("Gated"), {}, "set stretch.step, the tokens per segment"),
-        (BARE["rope"], way("Split"), {}, "have no row_length"),
-        (BARE["rope_yarn"], way("Split"), NOTES, "without stretch: use gated or swap"),
-        (BARE["rope"], way("Swap", flat_layers=2), NOTES, r"below n_layer \(2\), was: 2"),
-        (BARE["rope"], way("Swap", flat_layers=-1), NOTES, "flat_layers must be at least 0"),
-        (BARE["rope"], way("Gated", step=-1.0), NOTES, "step must be at least 0, was: -1.0"),
-        (BARE["rope"], way("Homotopy", over=0.0), NOTES, "over must be above 0 and at most 1"),
-        (
-            target("RoPE", head_width=HEAD_WIDTH, stretch=way("DynamicYaRN", original_length=9)),
-            way("Gated"),
-            NOTES,
-            "must not have a dynamic stretch, was: DynamicYaRN",
-        ),
+        (BARE["alibi"], far("Gated"), NOTES, r"needs flat RoPE, was: ALiBi"),
+        (BIPE, far("Swap"), NOTES, r"Swap needs flat RoPE, was: Bilevel\(Learned, RoPE\)"),
+        (MIXED, far("Gated"), NOTES, r"was: Layers\(RoPE, NoPE\)"),
+        (BARE["rope"], far("Gated"), {}, "set stretch.step, the tokens per segment"),
+        (BARE["rope"], far("Split"), {}, "have no row_length"),
+        (BARE["rope_yarn"], far("Split"), NOTES, "without stretch: use gated or swap"),
+        (BARE["rope"], far("Swap", flat_layers=2), NOTES, r"below n_layer \(2\), was: 2"),
+        (BARE["rope"], far("Swap", flat_layers=-1), NOTES, "flat_layers must be at least 0"),
+        (BARE["rope"], far("Gated", step=-1.0), NOTES, "step must be at least 0, was: -1.0"),
+        (BARE["rope"], far("Homotopy", over=0.0), NOTES, "over must be above 0 and at most 1"),
+        (DYNAMIC, far("Gated"), NOTES, "must not have a dynamic stretch, was: DynamicYaRN"),
     ],
 )
 def test_what_no_way_can_do_is_refused(encoding, strategy, notes, told):
