@@ -148,7 +148,6 @@ def require_at_least(least: float | int, **values: float | int | None) -> None:
 
 
 def _seen(value: Any) -> str:
-    """Return what a value is, in one short line."""
     if isinstance(value, type):
         return f"the class {value.__name__}"
     if hasattr(value, "shape") and hasattr(value, "dtype"):
@@ -213,6 +212,5 @@ def _is(kind: Any, abstract: type) -> bool:
 
 
 def _broken(value: Any, rules: Sequence[Any]) -> str | None:
-    """Return the first rule that a value of the right type breaks."""
     texts = (rule.text for rule in rules if isinstance(rule, Rule) and not rule.holds(value))
     return next(texts, None)

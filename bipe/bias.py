@@ -20,6 +20,12 @@ from torch import Tensor
 
 # With fewer pairs of ids than this share of the pairs of tokens, spreading a table is faster.
 _FEW_PAIRS = 0.25
+_ALL = slice(None)
+_FLOAT = torch.float32
+QueryIds = Int[Tensor, "batch query"]
+KeyIds = Int[Tensor, "batch key"]
+Dense = Float[Tensor, "batch head query key"]
+Row = Float[Tensor, "batch head key"]
 
 
 class Bias(ABC):
@@ -31,10 +37,10 @@ class Bias(ABC):
     layered: ClassVar[bool] = False
 
     @abstractmethod
-    def dense(self, dtype: torch.dtype) -> Float[Tensor, "batch head query key"]:
+    def dense(self, dtype: torch.dtype) -> Dense:
         """Return the bias as a tensor: the reference for every other path, and the fallback."""
 
-    def spread(self, dtype: torch.dtype) -> Float[Tensor, "batch head query key"]:
+    def spread(self, dtype: torch.dtype) -> Dense:
         """Return the same as `dense`, with less work where there are few pairs of ids."""
         return self.dense(dtype)
 
@@ -61,6 +67,17 @@ class Bias(ABC):
         return (self,)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfIds(Bias):
+    """A bias that is a function of ids of queries and keys, and perhaps of more."""
+
+    q_ids: QueryIds
+    k_ids: KeyIds
+
+    def part(self, *, rows: slice, queries: slice, keys: slice) -> OfIds:
+        return _part(self, rows, queries, keys)
+
+
 class SeparableBias(Bias):
     """r_j - r_i: softmax ignores r_i, so a row ``(batch, head, key)`` is enough.
 
@@ -70,13 +87,7 @@ class SeparableBias(Bias):
     learned: ClassVar[bool] = False
 
     @abstractmethod
-    def row(
-        self,
-        *,
-        rows: slice = slice(None),
-        keys: slice = slice(None),
-        dtype: torch.dtype = torch.float32,
-    ) -> Float[Tensor, "batch head key"]:
+    def row(self, *, rows: slice = _ALL, keys: slice = _ALL, dtype: torch.dtype = _FLOAT) -> Row:
         """Return the bias of some keys up to a constant per query, for some rows of the batch."""
 
 
@@ -85,8 +96,8 @@ class LinearTerm:
     """slope_h * (k_id - q_id): one slope per head, ids in the unit of their level."""
 
     slopes: Float[Tensor, " head"]
-    q_ids: Int[Tensor, "batch query"]
-    k_ids: Int[Tensor, "batch key"]
+    q_ids: QueryIds
+    k_ids: KeyIds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +106,7 @@ class LinearBias(SeparableBias):
 
     terms: tuple[LinearTerm, ...]
 
-    def dense(self, dtype: torch.dtype) -> Float[Tensor, "batch head query key"]:
+    def dense(self, dtype: torch.dtype) -> Dense:
         return sum(  # type: ignore[return-value]
             term.slopes[:, None, None].to(dtype)
             * (term.k_ids[:, None, None, :] - term.q_ids[:, None, :, None]).to(dtype)
@@ -105,22 +116,14 @@ class LinearBias(SeparableBias):
     def part(self, *, rows: slice, queries: slice, keys: slice) -> LinearBias:
         return LinearBias(terms=tuple(_part(term, rows, queries, keys) for term in self.terms))
 
-    def row(
-        self,
-        *,
-        rows: slice = slice(None),
-        keys: slice = slice(None),
-        dtype: torch.dtype = torch.float32,
-    ) -> Float[Tensor, "batch head key"]:
+    def row(self, *, rows: slice = _ALL, keys: slice = _ALL, dtype: torch.dtype = _FLOAT) -> Row:
         """Return the bias of some keys up to a constant per query, for some rows of the batch.
 
         Ids are centred as integers before the multiplication by a slope: an uncentred slope * id
         rounds away the scores (official BiPE, bfloat16: 0.3 nats at 1024 tokens).
         """
         return sum(  # type: ignore[return-value]
-            (term.slopes.double()[:, None] * (ids - ids[:, ids.shape[1] // 2, None])[:, None]).to(
-                dtype
-            )
+            (term.slopes.double()[:, None] * _centred(ids)[:, None]).to(dtype)
             for term in self.terms
             for ids in (term.k_ids[rows, keys],)
         )
@@ -135,41 +138,29 @@ class RowBias(SeparableBias):
     q_row: Float[Tensor, "batch head query"]
     k_row: Float[Tensor, "batch head key"]
 
-    def dense(self, dtype: torch.dtype) -> Float[Tensor, "batch head query key"]:
+    def dense(self, dtype: torch.dtype) -> Dense:
         return (self.k_row[:, :, None, :] - self.q_row[:, :, :, None]).to(dtype)
 
     def part(self, *, rows: slice, queries: slice, keys: slice) -> RowBias:
         return RowBias(q_row=self.q_row[rows, :, queries], k_row=self.k_row[rows, :, keys])
 
-    def row(
-        self,
-        *,
-        rows: slice = slice(None),
-        keys: slice = slice(None),
-        dtype: torch.dtype = torch.float32,
-    ) -> Float[Tensor, "batch head key"]:
-        row = self.k_row[rows, :, keys]
-        return (row - row[..., row.shape[-1] // 2, None]).to(dtype)
+    def row(self, *, rows: slice = _ALL, keys: slice = _ALL, dtype: torch.dtype = _FLOAT) -> Row:
+        return _centred(self.k_row[rows, :, keys]).to(dtype)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableBias(Bias):
+class TableBias(OfIds):
     """Any function of an id pair (FIRE, TUPE): score[q, k] = function(q_id, k_id).
 
     function: ids ``(batch, query, 1)`` and ``(batch, 1, key)`` to ``(batch, head, query, key)``.
     """
 
     function: Callable[[Tensor, Tensor], Tensor]
-    q_ids: Int[Tensor, "batch query"]
-    k_ids: Int[Tensor, "batch key"]
 
-    def dense(self, dtype: torch.dtype) -> Float[Tensor, "batch head query key"]:
+    def dense(self, dtype: torch.dtype) -> Dense:
         return self.function(self.q_ids[:, :, None], self.k_ids[:, None, :]).to(dtype)
 
-    def part(self, *, rows: slice, queries: slice, keys: slice) -> TableBias:
-        return _part(self, rows, queries, keys)
-
-    def spread(self, dtype: torch.dtype) -> Float[Tensor, "batch head query key"]:
+    def spread(self, dtype: torch.dtype) -> Dense:
         return self.pairs(dtype).dense() if self.has_few_pairs() else self.dense(dtype)
 
     def has_few_pairs(self) -> bool:
@@ -189,10 +180,10 @@ class IdPairs:
     """A bias per pair of ids, and the row or column of each query and key in that table."""
 
     table: Float[Tensor, "batch head q_id k_id"]
-    q_at: Int[Tensor, "batch query"]
-    k_at: Int[Tensor, "batch key"]
+    q_at: QueryIds
+    k_at: KeyIds
 
-    def dense(self) -> Float[Tensor, "batch head query key"]:
+    def dense(self) -> Dense:
         """Return the bias per pair of tokens."""
         batch = torch.arange(len(self.table), device=self.table.device)[:, None, None]
         spread = self.table.permute(0, 2, 3, 1)[batch, self.q_at[:, :, None], self.k_at[:, None]]
@@ -200,17 +191,15 @@ class IdPairs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DistanceBias(Bias):
+class DistanceBias(OfIds):
     """A function of q_id - k_id (T5, KERPLE, Sandwich); keys behind a query count as its own.
 
     function: distances ``(...)``, from 0, to a bias ``(head, ...)``.
     """
 
     function: Callable[[Tensor], Tensor]
-    q_ids: Int[Tensor, "batch query"]
-    k_ids: Int[Tensor, "batch key"]
 
-    def dense(self, dtype: torch.dtype) -> Float[Tensor, "batch head query key"]:
+    def dense(self, dtype: torch.dtype) -> Dense:
         distance = (self.q_ids[:, :, None] - self.k_ids[:, None, :]).clamp(min=0)
         if distance.is_floating_point():  # far methods may set fractions
             return self.function(distance).transpose(0, 1).to(dtype)
@@ -221,12 +210,9 @@ class DistanceBias(Bias):
         largest = int((self.q_ids.amax(-1) - self.k_ids.amin(-1)).max().clamp(min=0))
         return self.function(torch.arange(largest + 1, device=self.q_ids.device)).to(dtype)
 
-    def part(self, *, rows: slice, queries: slice, keys: slice) -> DistanceBias:
-        return _part(self, rows, queries, keys)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ContentBias(Bias):
+class ContentBias(OfIds):
     """A bias that depends on queries and keys, or on values (encodings/content.py).
 
     state: what the encoding needs in one layer; None: before `in_layer`.
@@ -235,8 +221,6 @@ class ContentBias(Bias):
     layered: ClassVar[bool] = True
 
     encoding: Any
-    q_ids: Int[Tensor, "batch query"]
-    k_ids: Int[Tensor, "batch key"]
     state: Any = None
 
     def in_layer(self, layer: int) -> ContentBias:
@@ -256,12 +240,9 @@ class ContentBias(Bias):
         own: Tensor | None = self.encoding.valued(weights, self.q_ids, self.k_ids, self.state)
         return own
 
-    def part(self, *, rows: slice, queries: slice, keys: slice) -> ContentBias:
-        return _part(self, rows, queries, keys)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GateBias(Bias):
+class GateBias(OfIds):
     """A cumulative sum of gates computed from the hidden states of each layer (FoX, CABLE).
 
     A gate lowers the scores of all earlier tokens. It applies to tokens whose id differs from that
@@ -271,11 +252,8 @@ class GateBias(Bias):
     layered: ClassVar[bool] = True
 
     encoding: Any
-    q_ids: Int[Tensor, "batch query"]
-    k_ids: Int[Tensor, "batch key"]
 
     def gates(self, layer: int, x: Tensor) -> Float[Tensor, "batch query head"]:
-        """Return the gates of the queries, at most 0."""
         found: Tensor = self.encoding.gates(x, layer)
         return found
 
@@ -289,23 +267,20 @@ class GateBias(Bias):
     def dense(self, dtype: torch.dtype) -> Tensor:
         raise ValueError(f"the bias of {type(self.encoding).__name__} depends on hidden states")
 
-    def part(self, *, rows: slice, queries: slice, keys: slice) -> GateBias:
-        return _part(self, rows, queries, keys)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BiasSum(Bias):
     """A sum of biases of different kinds."""
 
-    parts: tuple[Bias, ...]
+    parts: tuple[Any, ...]
 
     def leaves(self) -> tuple[Bias, ...]:
         return self.parts
 
-    def dense(self, dtype: torch.dtype) -> Float[Tensor, "batch head query key"]:
+    def dense(self, dtype: torch.dtype) -> Dense:
         return sum(part.dense(dtype) for part in self.parts)  # type: ignore[return-value]
 
-    def spread(self, dtype: torch.dtype) -> Float[Tensor, "batch head query key"]:
+    def spread(self, dtype: torch.dtype) -> Dense:
         return sum(part.spread(dtype) for part in self.parts)  # type: ignore[return-value]
 
     def added(
@@ -315,36 +290,17 @@ class BiasSum(Bias):
 
     def part(self, *, rows: slice, queries: slice, keys: slice) -> BiasSum:
         parts = (part.part(rows=rows, queries=queries, keys=keys) for part in self.parts)
-        return BiasSum(parts=tuple(parts))
+        return type(self)(parts=tuple(parts))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeparableSum(SeparableBias):
+class SeparableSum(BiasSum, SeparableBias):
     """A sum of separable biases; `learned` if one is."""
-
-    parts: tuple[SeparableBias, ...]
 
     @property
     def learned(self) -> bool:  # type: ignore[override]
         return any(part.learned for part in self.parts)
 
-    def leaves(self) -> tuple[Bias, ...]:
-        return self.parts
-
-    def dense(self, dtype: torch.dtype) -> Float[Tensor, "batch head query key"]:
-        return sum(part.dense(dtype) for part in self.parts)  # type: ignore[return-value]
-
-    def part(self, *, rows: slice, queries: slice, keys: slice) -> SeparableSum:
-        parts = (part.part(rows=rows, queries=queries, keys=keys) for part in self.parts)
-        return SeparableSum(parts=tuple(parts))  # type: ignore[arg-type]
-
-    def row(
-        self,
-        *,
-        rows: slice = slice(None),
-        keys: slice = slice(None),
-        dtype: torch.dtype = torch.float32,
-    ) -> Float[Tensor, "batch head key"]:
+    def row(self, *, rows: slice = _ALL, keys: slice = _ALL, dtype: torch.dtype = _FLOAT) -> Row:
         return sum(part.row(rows=rows, keys=keys, dtype=dtype) for part in self.parts)  # type: ignore[return-value]
 
 
@@ -368,11 +324,15 @@ def add_biases(*biases: Bias | None) -> Bias | None:
     return BiasSum(parts=parts)
 
 
-_OfIds = TypeVar("_OfIds", LinearTerm, TableBias, DistanceBias, ContentBias, GateBias)
+_OfIds = TypeVar("_OfIds", LinearTerm, OfIds)
 
 
 def _part(of: _OfIds, rows: slice, queries: slice, keys: slice) -> _OfIds:
     return replace(of, q_ids=of.q_ids[rows, queries], k_ids=of.k_ids[rows, keys])
+
+
+def _centred(row: Tensor) -> Tensor:
+    return row - row[..., row.shape[-1] // 2, None]
 
 
 def _range(ids: Tensor) -> Tensor:

@@ -168,7 +168,6 @@ class _Plan:
         self.allowed, self.calls, self.faults = allowed, calls, list[str]()
 
     def value(self, value: Any, hint: Any, path: str, loose: Of | None = None) -> Callable[[], Any]:
-        """Return a function that makes the value of a place."""
         if isinstance(value, Mapping) and TARGET in value:
             if not self.calls:
                 return lambda: None
@@ -282,7 +281,6 @@ def _misnamed(
 
 
 def _asked(hint: Any, allowed: tuple[str, ...]) -> Of | None:
-    """Return what a declared type asks for; None for plain values."""
     if isinstance(hint, Of):
         return hint
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
@@ -310,7 +308,6 @@ def _own(allowed: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _inner(hint: Any, container: type) -> Any:
-    """Return the declared type of the items of a mapping or a sequence."""
     for kind in members(hint):
         origin, parts = typing.get_origin(kind), typing.get_args(kind)
         if inspect.isclass(origin) and parts:

@@ -145,13 +145,7 @@ class Cache:
         v: Float[Tensor, "batch kv_head time v_width"],
     ) -> tuple[Tensor, Tensor]:
         """Store keys and values of the tokens of the last `extend`; return all of the layer."""
-        if layer not in self._layers:
-            self._layers[layer] = self._enlarge(k, v, 0)
-        stop, start = self._length, self._length - k.shape[2]
-        keys, values = self._layers[layer]
-        keys[:, :, start:stop] = k
-        values[:, :, start:stop] = v
-        return keys[:, :, :stop], values[:, :, :stop]
+        return _stored(self._layers, layer, (k, v), room=self.capacity, stop=self._length)
 
     def rewind(self, length: int) -> None:
         """Drop all tokens from index `length` on."""
@@ -190,15 +184,13 @@ class Cache:
 
     def _grow(self, needed: int) -> None:
         self.capacity = max(needed, 2 * self.capacity)
-        for layer, held in self._layers.items():
-            self._layers[layer] = self._enlarge(*held, self._length)
+        for layer, (k, v) in self._layers.items():
+            kept = (_enlarged(x, self.capacity, self._length, axis=2) for x in (k, v))
+            self._layers[layer] = tuple(kept)  # type: ignore[assignment]
         if self._positions is not None:
             self._positions = self._positions.map(
                 lambda ids: _enlarged(ids, self.capacity, self._length, axis=1)
             )
-
-    def _enlarge(self, k: Tensor, v: Tensor, kept: int) -> tuple[Tensor, Tensor]:
-        return tuple(_enlarged(x, self.capacity, kept, axis=2) for x in (k, v))  # type: ignore[return-value]
 
 
 class Held:
@@ -220,7 +212,6 @@ class Held:
         self._layers: dict[int, tuple[Tensor, Tensor]] = {}
 
     def __len__(self) -> int:
-        """Return how many tokens per row are held."""
         return 0 if self._index is None else self._index.shape[1]
 
     def extend(self, at: Positions, length: int, *, packed: bool) -> None:
@@ -237,13 +228,7 @@ class Held:
 
     def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Store keys and values of the tokens of the last `extend`; return all that are held."""
-        if layer not in self._layers:
-            self._layers[layer] = tuple(_enlarged(x, self._room, 0, axis=2) for x in (k, v))  # type: ignore[assignment]
-        stop, start = len(self), len(self) - k.shape[2]
-        keys, values = self._layers[layer]
-        keys[:, :, start:stop] = k
-        values[:, :, start:stop] = v
-        return keys[:, :, :stop], values[:, :, :stop]
+        return _stored(self._layers, layer, (k, v), room=self._room, stop=len(self))
 
     def rewind(self, length: int) -> None:
         """Drop the tokens from index `length` on, which no earlier one has been dropped between."""
@@ -252,13 +237,11 @@ class Held:
         self._stop = min(self._stop, length)
 
     def select(self, rows: Tensor) -> None:
-        """Keep these rows in this order."""
         assert self._index is not None
         self.batch, self._index = len(rows), self._index[rows]
         self._layers = {layer: (k[rows], v[rows]) for layer, (k, v) in self._layers.items()}
 
     def _at(self, at: Positions) -> Positions:
-        """Return the positions of what is held, given those of all tokens."""
         index = self._index
         assert index is not None
         found = at.map(lambda ids: ids.gather(1, index.clamp(min=0)).masked_fill(index < 0, 0))
@@ -283,6 +266,18 @@ class Held:
     def _moved(self, x: Tensor, order: Tensor) -> Tensor:
         places = order[:, None, :, None].expand(-1, x.shape[1], -1, x.shape[3])
         return _enlarged(x.gather(2, places), self._room, len(self), axis=2)
+
+
+def _stored(
+    layers: dict[int, tuple[Tensor, Tensor]], layer: int, new: Any, *, room: int, stop: int
+) -> tuple[Tensor, Tensor]:
+    """Write new keys and values before `stop`; return all that the layer has up to there."""
+    if layer not in layers:
+        layers[layer] = tuple(_enlarged(x, room, 0, axis=2) for x in new)  # type: ignore[assignment]
+    for held, x in zip(layers[layer], new, strict=True):
+        held[:, :, stop - x.shape[2] : stop] = x
+    keys, values = layers[layer]
+    return keys[:, :, :stop], values[:, :, :stop]
 
 
 def _enlarged(old: Tensor, capacity: int, kept: int, *, axis: int) -> Tensor:

@@ -102,7 +102,6 @@ class DecoderConfig:
 
     @property
     def q_width(self) -> int:
-        """The width of the queries of all heads."""
         return self.n_head * self.head_width
 
     @property

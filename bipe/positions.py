@@ -130,41 +130,45 @@ class Positions:
         at = torch.arange(marks.shape[-1], device=marks.device)
         bits = range(SEGMENT_BIT + level + levels - 1, SEGMENT_BIT + level - 1, -1)
         opens = _openings(marks, at, padding=padding, carried=carry is not None, bits=bits)
-        opens_document, opens_segment = opens[0], opens[-1]
+        if carry is not None and levels > 1 and len(carry.levels) != levels:
+            raise ValueError(too_few_levels(len(carry.levels) or 1, levels))
+        counts = [each.cumsum(-1) for each in opens]
+        starts = [_last_start(each, at) for each in opens]
 
-        document_start = _last_start(opens_document, at)
-        segment_start = _last_start(opens_segment, at)
-        documents, segments = opens_document.cumsum(-1), opens_segment.cumsum(-1)
-        # Segments before this document, to be subtracted; 0 in the document that is carried on.
-        before = segments.gather(-1, document_start.clamp(min=0)) - 1
-        before = torch.where(document_start < 0, -1, before)
-        document, inter = documents - 1, segments - 1 - before
-        token, intra = at - document_start, at - segment_start
+        def within(count: Tensor, start: Tensor, before: Tensor | None) -> Tensor:
+            """Count from the last start on, or go on from what was before the row."""
+            index = count - count.gather(-1, start.clamp(min=0))
+            if before is None:
+                return index
+            return torch.where(start < 0, count + before[:, None], index)
+
+        before: tuple[Tensor | None, ...] = (None,) * (3 + levels)
+        document, place = counts[0] - 1, at.expand_as(marks)
         if carry is not None:
-            going_on, same_segment = document_start < 0, segment_start < 0
-            document = documents + carry.document[:, None]
-            token = torch.where(going_on, at + carry.token[:, None], token)
-            inter = torch.where(going_on, segments + carry.inter[:, None], inter)
-            intra = torch.where(same_segment, at + carry.intra[:, None], intra)
-        nested = [*_nested(opens, at, carry)] if levels > 1 else []
+            document = counts[0] + carry.document[:, None]
+            before = (carry.token, carry.inter, carry.intra, *carry.levels)
+        token = within(place, starts[0], before[0])
+        inter = within(counts[-1], starts[0], before[1])
+        intra = within(place, starts[-1], before[2])
+        nested = []
+        if levels > 1:  # each unit in the next coarser one, finest first
+            units = zip(counts[:0:-1], starts[-2::-1], before[3:], strict=True)
+            nested = list(itertools.starmap(within, units))
         if padding is not None:
             document = torch.where(padding, NO_DOCUMENT, document)
-            counts = (x.masked_fill(padding, 0) for x in (token, inter, intra, *nested))
-            token, inter, intra, *nested = counts
+            kept = (x.masked_fill(padding, 0) for x in (token, inter, intra, *nested))
+            token, inter, intra, *nested = kept
         ids: dict[str, Any] = {"document": document, "token": token, "inter": inter}
         return cls(**ids, intra=intra, levels=tuple(nested), packed=packed)
 
     def __getitem__(self, time: slice) -> Positions:
-        """Return a slice of the time of all rows."""
         return self.map(lambda ids: ids[:, time])
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Positions:
-        """Return positions with `change` applied to each tensor of ids."""
         changed: dict[str, Any] = {name: change(getattr(self, name)) for name in IDS}
         return replace(self, **changed, levels=tuple(map(change, self.levels)))
 
     def tensors(self) -> tuple[Int[Tensor, "batch time"], ...]:
-        """Return all ids, in one order."""
         return (*(getattr(self, name) for name in IDS), *self.levels)
 
     def ids(self, level: Level) -> Int[Tensor, "batch time"]:
@@ -238,22 +242,3 @@ def _openings(
         first = at == 0 if padding is None else (~padding).cumsum(-1) * ~padding == 1
         starts[0] = starts[0] | first
     return list(itertools.accumulate(starts, operator.or_))
-
-
-def _nested(
-    opens: list[Bool[Tensor, "batch time"]], at: Int[Tensor, " time"], carry: Carry | None
-) -> tuple[Tensor, ...]:
-    """Return the index of each unit in the next coarser one, finest first; opens: `_openings`."""
-    found = []
-    for outer, own in itertools.pairwise(opens):
-        count, start = own.cumsum(-1), _last_start(outer, at)
-        found.append((count - count.gather(-1, start.clamp(min=0)), count, start < 0))
-    found.reverse()
-    if carry is None:
-        return tuple(index for index, _, _ in found)
-    if len(carry.levels) != len(found):
-        raise ValueError(too_few_levels(len(carry.levels) or 1, len(found)))
-    return tuple(
-        torch.where(going_on, count + before[:, None], index)
-        for before, (index, count, going_on) in zip(carry.levels, found, strict=True)
-    )

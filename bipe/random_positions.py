@@ -143,7 +143,6 @@ def row_keys(tokens: Ids, *, seed: int, step: int) -> Int[Tensor, " batch"]:
 
 
 def _of_document(ids: Tensor, document: Tensor, reduce: Literal["amin", "amax"]) -> Tensor:
-    """Return the least or largest id of each token's document."""
     found = torch.zeros_like(ids).scatter_reduce(-1, document, ids, reduce, include_self=False)
     return found.gather(-1, document)
 
@@ -168,5 +167,4 @@ def _shifted(x: Tensor, bits: int) -> Tensor:
 
 
 def _wrapped(x: int) -> int:
-    """Return an integer modulo 2^64, as an int64."""
     return (x + (1 << 63)) % (1 << 64) - (1 << 63)

@@ -8,8 +8,8 @@ off by a thousandth of a turn at position 8192, bfloat16 angles are useless beyo
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass, fields, replace
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -25,8 +25,24 @@ class Rotation(Protocol):
     def to(self, dtype: torch.dtype) -> Rotation: ...
 
 
+class Turn:
+    """A dataclass of tables, and of rotations that it is made of, which `to` casts alike."""
+
+    def to(self, dtype: torch.dtype) -> Rotation:
+        held = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
+        found: Any = replace(self, **{name: _cast(x, dtype) for name, x in held.items()})  # type: ignore[type-var]
+        return found  # type: ignore[no-any-return]
+
+
+def _cast(x: Any, dtype: torch.dtype) -> Any:
+    if isinstance(x, tuple):
+        return tuple(_cast(each, dtype) for each in x)
+    casts = x.is_floating_point() if isinstance(x, Tensor) else isinstance(x, Rotation)
+    return x.to(dtype) if casts else x
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlaneRotation:
+class PlaneRotation(Turn):
     """A rotation of pairs of features by one angle each (RoPE: Su et al., 2104.09864, eq. 34).
 
     cos, sin: per token and pair, including the attention factor of the encoding.
@@ -37,53 +53,39 @@ class PlaneRotation:
     sin: Float[Tensor, "batch time pair"]
     interleaved: bool = False
 
-    def to(self, dtype: torch.dtype) -> PlaneRotation:
-        """Return the same rotation with its tables in `dtype`."""
-        return replace(self, cos=self.cos.to(dtype), sin=self.sin.to(dtype))
-
     def query(self, x: Float[Tensor, "batch head time width"]) -> Tensor:
         cos, sin = self.cos[:, None], self.sin[:, None]  # [b, 1, t, d/2]
+        left, right = x.unflatten(-1, (-1, 2)).unbind(-1) if self.interleaved else x.chunk(2, -1)
         # Multiplying a low-precision x by float32 tables computes in float32.
+        turned = left * cos - right * sin, right * cos + left * sin
         if self.interleaved:
-            left, right = x.unflatten(-1, (-1, 2)).unbind(-1)
-            turned = torch.stack((left * cos - right * sin, right * cos + left * sin), -1)
-            return turned.flatten(-2).to(x.dtype)
-        left, right = x.chunk(2, -1)
-        return torch.cat((left * cos - right * sin, right * cos + left * sin), -1).to(x.dtype)
+            return torch.stack(turned, -1).flatten(-2).to(x.dtype)
+        return torch.cat(turned, -1).to(x.dtype)
 
     key = query
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartRotation:
+class PartRotation(Turn):
     """A rotation of some neighbouring features of each head; the others are unchanged."""
 
     features: slice
-    inner: Rotation
-
-    def to(self, dtype: torch.dtype) -> PartRotation:
-        return replace(self, inner=self.inner.to(dtype))
+    inner: PlaneRotation
 
     def query(self, x: Float[Tensor, "batch head time width"]) -> Tensor:
-        return self._with(x, self.inner.query(x[..., self.features]))
-
-    def key(self, x: Float[Tensor, "batch head time width"]) -> Tensor:
-        return self._with(x, self.inner.key(x[..., self.features]))
-
-    def _with(self, x: Tensor, turned: Tensor) -> Tensor:
+        turned = self.inner.query(x[..., self.features])
         before, after = x[..., : self.features.start], x[..., self.features.stop :]
         return torch.cat((before, turned, after), -1)
 
+    key = query
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnequalRotation:
+class UnequalRotation(Turn):
     """A rotation that differs between queries and keys (XPOS)."""
 
-    of_query: Rotation
-    of_key: Rotation
-
-    def to(self, dtype: torch.dtype) -> UnequalRotation:
-        return UnequalRotation(of_query=self.of_query.to(dtype), of_key=self.of_key.to(dtype))
+    of_query: PlaneRotation
+    of_key: PlaneRotation
 
     def query(self, x: Tensor) -> Tensor:
         return self.of_query.query(x)
@@ -93,7 +95,7 @@ class UnequalRotation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rotations:
+class Rotations(Turn):
     """Several rotations, applied in order."""
 
     parts: tuple[Rotation, ...]
@@ -104,12 +106,9 @@ class Rotations:
     def key(self, x: Tensor) -> Tensor:
         return functools.reduce(lambda x, part: part.key(x), self.parts, x)
 
-    def to(self, dtype: torch.dtype) -> Rotations:
-        return Rotations(parts=tuple(part.to(dtype) for part in self.parts))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scaled:
+class Scaled(Turn):
     """A factor on all scores."""
 
     factor: float
@@ -120,9 +119,6 @@ class Scaled:
     def key(self, x: Tensor) -> Tensor:
         return x
 
-    def to(self, dtype: torch.dtype) -> Scaled:
-        return self
-
 
 def compose(*rotations: Rotation | None) -> Rotation | None:
     """Chain the rotations of several encodings; None if there are none.
@@ -130,13 +126,13 @@ def compose(*rotations: Rotation | None) -> Rotation | None:
     Raises ValueError for a rotation that `widens` heads (PoPE) combined with another one.
     """
     parts = tuple(r for r in rotations if r is not None)
-    wide = next((type(r).__name__ for r in parts if getattr(r, "widens", False)), None)
-    if wide is not None and len(parts) > 1:
-        others = ", ".join(type(r).__name__ for r in parts if not getattr(r, "widens", False))
-        raise ValueError(
-            f"PoPE ({wide}) cannot be combined with another rotation ({others or wide}): use an "
-            "encoding without one on the other level"
-        )
     if len(parts) < 2:
         return parts[0] if parts else None
+    wide = [type(r).__name__ for r in parts if getattr(r, "widens", False)]
+    if wide:
+        others = ", ".join(type(r).__name__ for r in parts if not getattr(r, "widens", False))
+        raise ValueError(
+            f"PoPE ({wide[0]}) cannot be combined with another rotation ({others or wide[0]}): "
+            "use an encoding without one on the other level"
+        )
     return Rotations(parts=parts)

@@ -34,6 +34,7 @@ from bipe.attention.fused import (
     kernel_forward,
     merged,
 )
+from bipe.bias import Row
 
 # Tokens from which skipping pays for the chunks.
 WORTH_FROM = 1024
@@ -51,26 +52,17 @@ _TOLERANCE = 1 / 8  # in units of the rounding of the dtype
 _ROUNDING = 1.001  # margin for the rounding of the norms in `least_bias`
 
 
-def banded_attention(
-    q: Queries,
-    k: Keys,
-    v: Keys,
-    row: Float[Tensor, "batch head key"],
-    *,
-    chunk: int = CHUNK,
-    tolerance: float | None = None,
-) -> Queries:
+def banded_attention(q: Queries, k: Keys, v: Keys, row: Row, *, chunk: int = CHUNK) -> Queries:
     """Attend causally from the last queries, with `row` added to all their scores; CPU only.
 
-    row: float64, to be centred without loss. tolerance: maximum weight of the keys left out.
+    row: float64, to be centred without loss.
     """
     k, v = repeat_heads(k, v, n_head=q.shape[1])
-    share = default_tolerance(q.dtype) if tolerance is None else tolerance
-    return _banded(q, k, v, row, chunk, share)[0]
+    return _banded(q, k, v, row, chunk, default_tolerance(q.dtype))[0]
 
 
 def exact_banded_attention(
-    q: Queries, k: Keys, v: Keys, row: Float[Tensor, "batch head key"], *, chunk: int = CHUNK
+    q: Queries, k: Keys, v: Keys, row: Row, *, chunk: int = CHUNK
 ) -> Queries:
     """Do the same without gradients, in float32 as exactly as attention without a bias.
 
@@ -87,7 +79,7 @@ def exact_banded_attention(
     return _exact(q, k, v, row, chunk, default_tolerance(q.dtype))
 
 
-def costs_no_digits(row: Float[Tensor, "batch head key"]) -> bool:
+def costs_no_digits(row: Row) -> bool:
     """Return whether a row can be added to finished scores as exactly as no bias is."""
     return bool((row.amax(-1) - row.amin(-1)).amax() <= _EXACT_SPAN)
 
@@ -128,8 +120,11 @@ def first_keys(q: Tensor, k: Tensor, row: Tensor, *, chunk: int, tolerance: floa
     return torch.minimum(first, starts) // _KEYS_STEP * _KEYS_STEP
 
 
-def _worth(first: Tensor, q: Tensor, k: Tensor, chunk: int) -> Iterator[_Part]:
-    """Yield the parts of each chunk, or one part of everything if there is little to skip."""
+def _parts(first: Tensor, q: Tensor, k: Tensor, chunk: int) -> Iterator[_Part]:
+    """Yield the parts of each chunk, or one part of everything if there is little to skip.
+
+    Heads with about the same first key share a part.
+    """
     query, key = q.shape[2], k.shape[2]
     past = key - query
     starts = torch.arange(past, key, chunk)[:, None]
@@ -137,14 +132,7 @@ def _worth(first: Tensor, q: Tensor, k: Tensor, chunk: int) -> Iterator[_Part]:
     most = _WORTH_REDUCED if q.dtype.itemsize < 4 else _WORTH_KEYS
     if pairs > most * first.shape[1] * query * (past + query / 2):
         yield _Part(slice(None), slice(0, query), slice(past, key), slice(0, past))
-    else:
-        yield from _parts(first, q, k, chunk)
-
-
-def _parts(first: Tensor, q: Tensor, k: Tensor, chunk: int) -> Iterator[_Part]:
-    """Yield the parts of each chunk; heads with about the same first key share one."""
-    key = k.shape[2]
-    past = key - q.shape[2]
+        return
     for number, heads in enumerate(first.tolist()):
         own = slice(past + number * chunk, min(past + (number + 1) * chunk, key))
         queries = slice(own.start - past, own.stop - past)
@@ -162,7 +150,7 @@ def default_tolerance(dtype: torch.dtype) -> float:
 
 
 def least_bias(
-    q: Queries, k: Keys, row: Float[Tensor, "batch head key"], *, tolerance: float
+    q: Queries, k: Keys, row: Row, *, tolerance: float
 ) -> Float[Tensor, "batch head query"]:
     """Return the bias below which no key matters to each query; NaN where q or k are."""
     past, groups = k.shape[2] - q.shape[2], q.shape[1] // k.shape[1]
@@ -183,7 +171,7 @@ def _banded(
 ) -> tuple[Tensor, Tensor, Tensor]:
     first = first_keys(q, k, row, chunk=chunk, tolerance=tolerance)
     out, log_sum = _like(q, v), q.new_empty(q.shape[:3], dtype=kernel_dtype(q))
-    for part in _worth(first, q, k, chunk):
+    for part in _parts(first, q, k, chunk):
         here, found = part.at(part.queries), []
         for keys, causal in part.passes():
             there, bias = part.at(keys), part.bias(row, keys, log_sum.dtype)
@@ -198,7 +186,7 @@ def _exact(q: Tensor, k: Tensor, v: Tensor, row: Tensor, chunk: int, tolerance: 
     lowest = int(first.min())
     k, v = repeat_heads(k[:, :, lowest:], v[:, :, lowest:], n_head=q.shape[1])
     out, row, scale = _like(q, v), row[..., lowest:], q.shape[-1] ** -0.5
-    for part in _worth(first - lowest, q, k, chunk):
+    for part in _parts(first - lowest, q, k, chunk):
         here, found = part.at(part.queries), []
         q_row = part.bias(row, part.own, torch.float64)
         for keys, causal in part.passes():
@@ -229,7 +217,7 @@ def _banded_backward(
     d_q = torch.empty_like(q)
     # Many chunks add to the gradient of a key: sum in float32 at least.
     d_k, d_v = (torch.zeros(x.shape, dtype=log_sum.dtype) for x in (k, v))
-    for part in _worth(first, q, k, chunk):
+    for part in _parts(first, q, k, chunk):
         here = part.at(part.queries)
         whole = out[here], log_sum[here].contiguous()
         found: list[Tensor] = []

@@ -52,7 +52,6 @@ class Context:
         return torch.cat((chunks[rank], chunks[-1 - rank]), 1)
 
     def extend(self, at: Positions) -> Positions:
-        """Return the positions of all keys."""
         return self.row
 
     def complete(self, at: Positions) -> Positions:
@@ -66,7 +65,6 @@ class Context:
         k: Float[Tensor, "batch kv_head part width"],
         v: Float[Tensor, "batch kv_head part v_width"],
     ) -> tuple[Tensor, Tensor]:
-        """Return keys and values of whole rows."""
         gathered: Tensor = _Gathered.apply(torch.cat((k, v), -1), self.group)
         first, second = gathered.chunk(2, 3)  # [c, b, h, t / 2c, d]: chunks r and 2c - 1 - r
         chunks = torch.cat((first, second.flip(0)))

@@ -243,7 +243,6 @@ class InLayer:
 
 
 def choose_rule(case: Case) -> Rule:
-    """Return the first rule that fits."""
     return next(rule for rule in RULES if rule.fits(case))
 
 
@@ -369,7 +368,6 @@ class ByDocument:
 def masked_attention(
     q: Tensor, k: Tensor, v: Tensor, *, bias: Bias | None, allowed: Tensor
 ) -> Tensor:
-    """Attend over allowed pairs, with a mask of query x key that holds the bias."""
     grouped = q.shape[1] != k.shape[1]
     mask = allowed[:, None]
     if bias is not None:

@@ -41,17 +41,16 @@ _LEAST_WIDTH = 16  # minimum width of a head in the kernel
 ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
-def choose_flex(*, bias: Bias | None, at: Positions, tolerance: float | None = None) -> Attention:
+def choose_flex(*, bias: Bias | None, at: Positions) -> Attention:
     """Return ``attend(q, k, v)``; what does not depend on q and k is made once for all layers.
 
-    tolerance: maximum weight of keys left out. Raises ValueError for a bias that is neither linear
-    nor a table.
+    Raises ValueError for a bias that is neither linear nor a table.
     """
     blocks, score = Blocks.of(at.document), score_mod(bias)
     row = bias.row(dtype=torch.float64) if isinstance(bias, SeparableBias) else None
     row = None if row is None else row.detach()
     kernel = compiled(_attend) if at.document.is_cuda else _attend
-    return functools.partial(kernel, blocks=blocks, score=score, row=row, tolerance=tolerance)
+    return functools.partial(kernel, blocks=blocks, score=score, row=row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,21 +140,13 @@ def _empty(blocks: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _attend(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    *,
-    blocks: Blocks,
-    score: ScoreMod | None,
-    row: Tensor | None,
-    tolerance: float | None,
+    q: Tensor, k: Tensor, v: Tensor, *, blocks: Blocks, score: ScoreMod | None, row: Tensor | None
 ) -> Tensor:
     if q.device.type == "cpu" and q.requires_grad and torch.is_grad_enabled():
         raise ValueError("attention=flex has no gradients on a CPU: use auto, or torch.no_grad()")
     near = None
     if row is not None:
-        share = default_tolerance(q.dtype) if tolerance is None else tolerance
-        near = near_blocks(q.detach(), k.detach(), row, tolerance=share)
+        near = near_blocks(q.detach(), k.detach(), row, tolerance=default_tolerance(q.dtype))
     return run(q, k, v, mask=blocks.mask(near), score=score)
 
 
@@ -227,5 +218,4 @@ def _gathered(pairs: IdPairs) -> ScoreMod:
 
 @functools.cache
 def compiled(function: Callable[..., Tensor]) -> Any:
-    """Compile a function once."""
     return torch.compile(function)

@@ -24,6 +24,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from bipe.attention.eager import Keys, Queries, repeat_heads
+from bipe.bias import Row
 
 # Numbers of a dtype that hold one bias: 3 x 8 bits of bfloat16 hold what float32 holds.
 _PIECES = {torch.float64: 1, torch.float32: 2}
@@ -36,17 +37,13 @@ def causal_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)
 
 
-def bias_row_attention(
-    q: Tensor, k: Tensor, v: Tensor, row: Float[Tensor, "batch head key"]
-) -> Tensor:
+def bias_row_attention(q: Tensor, k: Tensor, v: Tensor, row: Row) -> Tensor:
     """Attend causally with `row` added to the scores of every query; CPU only."""
     k, v = repeat_heads(k, v, n_head=q.shape[1])
     return _BiasRow.apply(q, k, v, row)
 
 
-def augmented_attention(
-    q: Tensor, k: Tensor, v: Tensor, row: Float[Tensor, "batch head key"]
-) -> Tensor:
+def augmented_attention(q: Tensor, k: Tensor, v: Tensor, row: Row) -> Tensor:
     """Attend causally with `row` added to the scores of every query; any device."""
     k, v = repeat_heads(k, v, n_head=q.shape[1])
     out = F.scaled_dot_product_attention(

@@ -8,10 +8,9 @@ segment as m tokens, whatever its length.
 """
 
 import torch
-from jaxtyping import Int
 from torch import Tensor
 
-from bipe.bias import LinearBias, LinearTerm
+from bipe.bias import KeyIds, LinearBias, LinearTerm, QueryIds
 from bipe.encodings.base import Encoding
 
 
@@ -39,7 +38,5 @@ class ALiBi(Encoding):
         slopes = torch.tensor(alibi_slopes(n_head), dtype=torch.float64) * multiplier
         self.constant("slopes", slopes)
 
-    def bias(
-        self, q_ids: Int[Tensor, "batch query"], k_ids: Int[Tensor, "batch key"]
-    ) -> LinearBias:
+    def bias(self, q_ids: QueryIds, k_ids: KeyIds) -> LinearBias:
         return LinearBias(terms=(LinearTerm(slopes=self.slopes, q_ids=q_ids, k_ids=k_ids),))

@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from bipe.arguments import explained
-from bipe.bias import Bias, add_biases
+from bipe.bias import Bias, KeyIds, QueryIds, add_biases
 from bipe.encodings.far import Far, Ids
 from bipe.positions import Level, Positions
 from bipe.rotation import Rotation, compose
@@ -56,9 +56,7 @@ class Encoding(nn.Module):
         """Return the rotation of queries and keys at `ids`; None: no rotation."""
         return None
 
-    def bias(
-        self, q_ids: Int[Tensor, "batch query"], k_ids: Int[Tensor, "batch key"]
-    ) -> Bias | None:
+    def bias(self, q_ids: QueryIds, k_ids: KeyIds) -> Bias | None:
         """Return the bias on scores of queries at `q_ids` and keys at `k_ids`; None: no bias."""
         return None
 
@@ -240,7 +238,6 @@ class Layers(nn.Module):
         self.pattern, self.n_layer = list(pattern), n_layer
 
     def of_layer(self, layer: int) -> Any:
-        """Return the scheme of a layer, counted from 0."""
         size = len(self.pattern)
         at = layer % size if self.n_layer is None else layer * size // self.n_layer
         return self.schemes[self.pattern[at]]
@@ -266,12 +263,10 @@ def _ids(link: Any, ids: Any) -> dict[str, Any]:
 
 
 def of_layer(scheme: Any, layer: int) -> Any:
-    """Return the scheme of a layer, which is the same one unless it is `Layers`."""
     return scheme.of_layer(layer) if hasattr(scheme, "of_layer") else scheme
 
 
 def far_of(scheme: Any) -> Far | None:
-    """Return the far method of a scheme, or None."""
     return getattr(scheme, "far", None)
 
 
@@ -282,7 +277,6 @@ def reads_segments(scheme: Any) -> bool:
 
 
 def has_hook(encoding: type[Encoding], hook: str) -> bool:
-    """Return whether an encoding overrides a hook."""
     return getattr(encoding, hook, None) is not getattr(Encoding, hook)
 
 
@@ -313,7 +307,6 @@ def require_inner(name: str, encoding: Encoding, *, unit: str, last: str) -> Non
 
 
 def counts_length(scheme: nn.Module) -> bool:
-    """Return whether an encoding in a scheme depends on the length of documents."""
     return any(isinstance(part, Encoding) and part.counts_length for part in scheme.modules())
 
 

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from bipe.arguments import require_at_least
-from bipe.bias import ContentBias, GateBias
+from bipe.bias import ContentBias, KeyIds, QueryIds
 from bipe.encodings.base import Encoding
 
 
@@ -35,16 +35,13 @@ class Layered(Encoding):
         return nn.Parameter(torch.randn(self.n_layer, *shape) * 0.02)
 
     def of(self, layer: int) -> int:
-        """Return the index of a layer's parameters."""
         return layer % self.n_layer
 
 
 class Content(Layered):
     """An encoding that adds to scores, or to values, what depends on queries and keys."""
 
-    def bias(
-        self, q_ids: Int[Tensor, "batch query"], k_ids: Int[Tensor, "batch key"]
-    ) -> ContentBias:
+    def bias(self, q_ids: QueryIds, k_ids: KeyIds) -> ContentBias:
         return ContentBias(encoding=self, q_ids=q_ids, k_ids=k_ids)
 
     def state(self, layer: int, q_ids: Tensor, k_ids: Tensor) -> Any:
@@ -57,8 +54,8 @@ class Content(Layered):
         q: Float[Tensor, "batch head query width"],
         k: Float[Tensor, "batch head key width"],
         plain: Float[Tensor, "batch head query key"],
-        q_ids: Int[Tensor, "batch query"],
-        k_ids: Int[Tensor, "batch key"],
+        q_ids: QueryIds,
+        k_ids: KeyIds,
         allowed: Bool[Tensor, "batch query key"],
         state: Any,
     ) -> Float[Tensor, "batch head query key"]:
@@ -74,19 +71,6 @@ class Content(Layered):
         return None
 
 
-class Gated(Layered):
-    """An encoding by gates of hidden states: score(i, j) is lowered by the gates of j + 1 .. i."""
-
-    def bias(self, q_ids: Int[Tensor, "batch query"], k_ids: Int[Tensor, "batch key"]) -> GateBias:
-        return GateBias(encoding=self, q_ids=q_ids, k_ids=k_ids)
-
-    @abstractmethod
-    def gates(
-        self, x: Float[Tensor, "batch time width"], layer: int
-    ) -> Float[Tensor, "batch time head"]:
-        """Return the gates of tokens, at most 0, given what enters attention in a layer."""
-
-
 def by_distance(
     scores: Float[Tensor, "batch head query bucket"], index: Int[Tensor, "batch query key"]
 ) -> Float[Tensor, "batch head query key"]:
@@ -94,8 +78,5 @@ def by_distance(
     return scores.gather(-1, index[:, None].expand(-1, scores.shape[1], -1, -1))
 
 
-def distances(
-    q_ids: Int[Tensor, "batch query"], k_ids: Int[Tensor, "batch key"]
-) -> Int[Tensor, "batch query key"]:
-    """Return q_id - k_id."""
+def distances(q_ids: QueryIds, k_ids: KeyIds) -> Int[Tensor, "batch query key"]:
     return q_ids[:, :, None] - k_ids[:, None, :]

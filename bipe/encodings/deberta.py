@@ -48,7 +48,6 @@ class DeBERTa(Content):
             setattr(self, f"{name}_bias", self.parameter(n_head, of_head))
 
     def state(self, layer: int, q_ids: Tensor, k_ids: Tensor) -> dict[str, Tensor]:
-        """Return the projected table of each term: ``(head, bucket, width)``."""
         at = self.of(layer)
         return {
             name: torch.einsum("nc,hdc->hnd", self.table, getattr(self, f"{name}_weight")[at])

@@ -19,12 +19,11 @@ from typing import Any, ClassVar, Literal
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from bipe.bias import KeyIds, QueryIds
 from bipe.build import Bounded
 from bipe.positions import Positions
 
 Hook = Literal["rotation", "bias"]
-QueryIds = Int[Tensor, "batch query"]
-KeyIds = Int[Tensor, "batch key"]
 QueryScale = Float[Tensor, "batch query"] | None
 # Ids of tokens, (batch, time), or (1, 1) for one id for all tokens. May be fractions.
 Ids = Int[Tensor, "_ _"] | Float[Tensor, "_ _"]

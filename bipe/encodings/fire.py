@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from bipe.bias import TableBias
+from bipe.bias import KeyIds, QueryIds, TableBias
 from bipe.encodings.base import Encoding
 
 _EPS = 1e-6
@@ -41,13 +41,12 @@ class FIRE(Encoding):
     def starts(self) -> Mapping[str, float | None]:
         return {"inner.weight": 1.0, "outer.weight": self.hidden**-0.5}
 
-    def bias(self, q_ids: Int[Tensor, "batch query"], k_ids: Int[Tensor, "batch key"]) -> TableBias:
+    def bias(self, q_ids: QueryIds, k_ids: KeyIds) -> TableBias:
         return TableBias(function=self.of_pairs, q_ids=q_ids, k_ids=k_ids)
 
     def of_pairs(
         self, q_ids: Int[Tensor, "batch query 1"], k_ids: Int[Tensor, "batch 1 key"]
     ) -> Float[Tensor, "batch head query key"]:
-        """Return the bias of pairs of ids."""
         length = (self.length * self.multiplier).abs()
         longest = torch.maximum(q_ids.to(self.c.dtype), length)
         distance = (q_ids - k_ids).clamp(min=0)

@@ -12,12 +12,14 @@ from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from bipe.encodings.content import Gated
+from bipe.bias import GateBias, KeyIds, QueryIds
+from bipe.encodings.content import Layered
 
 
-class FoX(Gated):
+class FoX(Layered):
     """Forget gates, one per head and token. width: of the model. start: b, see above."""
 
     sign: ClassVar[float] = 1.0
@@ -30,7 +32,13 @@ class FoX(Gated):
     def starts(self) -> Mapping[str, float | None]:
         return {"offset": None}
 
-    def gates(self, x: Tensor, layer: int) -> Tensor:
+    def bias(self, q_ids: QueryIds, k_ids: KeyIds) -> GateBias:
+        return GateBias(encoding=self, q_ids=q_ids, k_ids=k_ids)
+
+    def gates(
+        self, x: Float[Tensor, "batch time width"], layer: int
+    ) -> Float[Tensor, "batch time head"]:
+        """Return the gates of tokens, at most 0, given what enters attention in a layer."""
         at = self.of(layer)
         found = F.linear(x, self.weight[at].to(x.dtype), self.offset[at].to(x.dtype))
         return F.logsigmoid(self.sign * found.to(torch.promote_types(x.dtype, torch.float32)))

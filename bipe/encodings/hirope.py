@@ -15,9 +15,9 @@ from typing import Any
 from torch import Tensor, nn
 
 from bipe.arguments import require_at_least
-from bipe.bias import Bias
+from bipe.bias import Bias, KeyIds, QueryIds
 from bipe.build import at_least
-from bipe.encodings.far import Far, Ids, KeyIds, Pass, QueryIds
+from bipe.encodings.far import Far, Ids, Pass
 from bipe.encodings.rope import RoPE
 from bipe.positions import Level, Positions
 from bipe.rotation import Rotation, compose

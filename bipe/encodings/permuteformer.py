@@ -15,19 +15,17 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from bipe.bias import LinearBias, LinearTerm
+from bipe.bias import KeyIds, LinearBias, LinearTerm, QueryIds
 from bipe.encodings.base import Encoding
 from bipe.encodings.far import Ids
+from bipe.rotation import Turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Permutation:
+class Permutation(Turn):
     """A permutation of features; with several heads per group, all of a group have the same."""
 
     source: Int[Tensor, "batch group time width"]
-
-    def to(self, dtype: torch.dtype) -> Permutation:
-        return self
 
     def query(self, x: Tensor) -> Tensor:
         groups = x.shape[1] // self.source.shape[1]
@@ -83,9 +81,7 @@ class PermuteFormer(Encoding):
         members = self.members[:, None].expand_as(at)
         return Permutation(source=members.gather(-1, at))
 
-    def bias(
-        self, q_ids: Int[Tensor, "batch query"], k_ids: Int[Tensor, "batch key"]
-    ) -> LinearBias | None:
+    def bias(self, q_ids: QueryIds, k_ids: KeyIds) -> LinearBias | None:
         if not self.decays:
             return None
         return LinearBias(terms=(LinearTerm(slopes=self.slopes, q_ids=q_ids, k_ids=k_ids),))

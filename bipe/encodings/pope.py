@@ -14,7 +14,7 @@ to [-2 pi, 0] as in the release, since angles are periodic and a clamp only stop
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -23,20 +23,17 @@ from torch import Tensor, nn
 
 from bipe.encodings.base import Encoding
 from bipe.encodings.far import Ids
+from bipe.rotation import Turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PolarRotation:
+class PolarRotation(Turn):
     """Puts each feature at the angle of its token: ``(..., width)`` to ``(..., 2 width)``."""
 
     cos: Float[Tensor, "batch time width"]
     sin: Float[Tensor, "batch time width"]
     delta: Float[Tensor, "head width"]
     widens = True
-
-    def to(self, dtype: torch.dtype) -> PolarRotation:
-        cos, sin, delta = (x.to(dtype) for x in (self.cos, self.sin, self.delta))
-        return replace(self, cos=cos, sin=sin, delta=delta)
 
     def query(self, x: Float[Tensor, "batch head time width"]) -> Tensor:
         left, right = self._placed(x)

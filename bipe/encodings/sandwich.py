@@ -7,10 +7,9 @@ constant -d/2 changes no softmax. Beyond a few hundred ids the cosines average o
 """
 
 import torch
-from jaxtyping import Int
 from torch import Tensor
 
-from bipe.bias import DistanceBias
+from bipe.bias import DistanceBias, KeyIds, QueryIds
 from bipe.encodings.base import Encoding
 
 
@@ -29,12 +28,9 @@ class Sandwich(Encoding):
         heads = torch.arange(1, n_head + 1, dtype=torch.float64)
         self.constant("scales", n_head / (8 * heads))
 
-    def bias(
-        self, q_ids: Int[Tensor, "batch query"], k_ids: Int[Tensor, "batch key"]
-    ) -> DistanceBias:
+    def bias(self, q_ids: QueryIds, k_ids: KeyIds) -> DistanceBias:
         return DistanceBias(function=self.of_distance, q_ids=q_ids, k_ids=k_ids)
 
     def of_distance(self, distance: Tensor) -> Tensor:
-        """Return the bias at distances ``(...)``: ``(head, ...)``, float64."""
         waves = (distance[..., None].double() * self.frequencies).cos() - 1
         return self.scales.view(-1, *[1] * distance.ndim) * waves.sum(-1)

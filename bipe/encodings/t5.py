@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from bipe.bias import DistanceBias
+from bipe.bias import DistanceBias, KeyIds, QueryIds
 from bipe.encodings.base import Encoding
 
 
@@ -30,13 +30,10 @@ class T5(Encoding):
         self.table = nn.Parameter(torch.randn(buckets, n_head) * 0.02)
         self.longest = longest
 
-    def bias(
-        self, q_ids: Int[Tensor, "batch query"], k_ids: Int[Tensor, "batch key"]
-    ) -> DistanceBias:
+    def bias(self, q_ids: QueryIds, k_ids: KeyIds) -> DistanceBias:
         return DistanceBias(function=self.of_distance, q_ids=q_ids, k_ids=k_ids)
 
     def of_distance(self, distance: Tensor) -> Tensor:
-        """Return the bias at distances ``(...)``: ``(head, ...)``."""
         index = bucket(distance, buckets=len(self.table), longest=self.longest)
         return self.table[index].movedim(-1, 0)
 

@@ -12,7 +12,7 @@ from typing import ClassVar
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from bipe.bias import Bias, TableBias, add_biases
+from bipe.bias import Bias, KeyIds, QueryIds, TableBias, add_biases
 from bipe.encodings.base import Encoding
 from bipe.encodings.t5 import T5
 from bipe.rotation import Scaled
@@ -39,7 +39,7 @@ class TUPE(Encoding):
     def rotation(self, ids: Int[Tensor, "batch time"]) -> Scaled:
         return Scaled(factor=2**-0.5)
 
-    def bias(self, q_ids: Int[Tensor, "batch query"], k_ids: Int[Tensor, "batch key"]) -> Bias:
+    def bias(self, q_ids: QueryIds, k_ids: KeyIds) -> Bias:
         own = TableBias(function=self.of_pairs, q_ids=q_ids, k_ids=k_ids)
         found = own if self.t5 is None else add_biases(own, self.t5.bias(q_ids, k_ids))
         assert found is not None
@@ -48,7 +48,6 @@ class TUPE(Encoding):
     def of_pairs(
         self, q_ids: Int[Tensor, "batch query 1"], k_ids: Int[Tensor, "batch 1 key"]
     ) -> Float[Tensor, "batch head query key"]:
-        """Return the bias of pairs of ids."""
         last = self.table.num_embeddings - 1
         q = self.query(self.norm(self.table(q_ids[:, :, 0].clamp(0, last))))
         k = self.key(self.norm(self.table(k_ids[:, 0].clamp(0, last))))

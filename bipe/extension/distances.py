@@ -12,8 +12,9 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from bipe.arguments import require_at_least
+from bipe.bias import KeyIds, QueryIds
 from bipe.build import at_least
-from bipe.encodings.far import Far, Hook, KeyIds, Pass, QueryIds, QueryScale
+from bipe.encodings.far import Far, Hook, Pass, QueryScale
 from bipe.positions import Positions, document_runs
 
 

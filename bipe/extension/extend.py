@@ -133,7 +133,6 @@ class Report:
         return "\n".join(lines)
 
     def as_notes(self) -> dict[str, Any]:
-        """Return the report as plain data, for the notes of a checkpoint."""
         return dataclasses.asdict(self)
 
 
@@ -314,7 +313,6 @@ def _report_far(
 def _report_stretch(
     kind: Any, given: _Node, level: _Level, notes: Mapping[str, Any], unit: Unit | int | None
 ) -> Report:
-    """Return the report of a stretch, with its original length filled in."""
     original, strategy = None, dict(given)
     parameters = inspect.signature(kind).parameters
     if "original_length" in parameters:
