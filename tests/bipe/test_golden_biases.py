@@ -74,6 +74,12 @@ def added(bias: Bias, q: Tensor, k: Tensor) -> Tensor:
     return bias.added(q, k, q @ k.mT, seen)
 
 
+def close_in_the_past(ours: Tensor, theirs: Tensor) -> None:
+    """Of scores of the last queries of some keys, by the last two axes."""
+    seen = past(*theirs.shape[-2:])
+    close(ours[..., seen], theirs[..., seen])
+
+
 def heads(x: Tensor, n_head: int) -> Tensor:
     return x.unflatten(-1, (n_head, -1)).transpose(1, 2)
 
@@ -84,7 +90,6 @@ def test_kerple(case):
              for name in TORCH.names if name.startswith(f"{case}/before/")}  # fmt: skip
     n_head = len(start["a"] if "a" in start else start["p"])
     power, weighted = "power" in case, "pw" in start
-    original = case.endswith("original")
     given = {name: value for name, value in (("p", 1.0), ("a", 1.0)) if name not in start}
     kerple = Kerple(n_head=n_head, kernel="power" if power else "log", weighted=weighted, **given)
     names = {"p": "p", "a": "a", "pw": "weight_p", "aw": "weight_a"}
@@ -96,12 +101,10 @@ def test_kerple(case):
         q = torch.zeros(len(scores), n_head, n_query, 4, dtype=torch.double)
         k = torch.zeros(len(scores), n_head, n_key, 4, dtype=torch.double)
         bias = kerple.bias(at[:, -n_query:], at)
-        seen = past(n_query, n_key)
         plain = scores * 2  # divided by sqrt(4) in attention
         found = bias.in_layer(0) if bias.layered else bias
-        ours = scores + found.added(q, k, plain, seen[None].expand(len(q), -1, -1))
-        close(ours[:, :, seen], theirs[:, :, seen])
-    assert original == ("p" not in start and "a" in start and "original" in case)
+        seen = past(n_query, n_key)[None].expand(len(q), -1, -1)
+        close_in_the_past(scores + found.added(q, k, plain, seen), theirs)
 
 
 @pytest.mark.parametrize("name", [n for n in TORCH.names if n.startswith("sandwich/")])
@@ -110,8 +113,7 @@ def test_sandwich(name):
     width = int(name.rpartition("_d")[2])
     at = ids(theirs.shape[-1])
     ours = Sandwich(n_head=len(theirs), width=width).bias(at, at).dense(torch.float64)[0]
-    seen = past(*theirs.shape[1:])
-    close(ours[:, seen], theirs[:, seen])
+    close_in_the_past(ours, theirs)
 
 
 @pytest.mark.parametrize("name", [n for n in TORCH.names if n.startswith("t5/bucket")])
@@ -128,8 +130,7 @@ def test_t5(name):
     longest = int(name.rpartition("max")[2])
     t5 = fill(T5(n_head=table.shape[1], buckets=len(table), longest=longest), table=table)
     at = ids(theirs.shape[-1])
-    seen = past(*theirs.shape[1:])
-    close(t5.bias(at, at).dense(torch.float64)[0][:, seen], theirs[:, seen])
+    close_in_the_past(t5.bias(at, at).dense(torch.float64)[0], theirs)
 
 
 @pytest.mark.parametrize("case", TORCH.cases("fire"))
@@ -146,8 +147,7 @@ def test_fire(case):
     }
     fill(fire, c=given["c"], multiplier=given["L_multiplier"], **linear)
     at = ids(theirs.shape[-1])
-    seen = past(*theirs.shape[1:])
-    close(fire.bias(at, at).dense(torch.float64)[0][:, seen], theirs[:, seen])
+    close_in_the_past(fire.bias(at, at).dense(torch.float64)[0], theirs)
 
 
 @pytest.mark.parametrize("case", TORCH.cases("tupe"))
@@ -190,8 +190,7 @@ def test_transformer_xl(case):
     q, at = q[:, :, -n_query:], ids(n_key, x.shape[1])
     bias = xl.bias(at[:, -n_query:], at)
     ours = q @ k.mT * q.shape[-1] ** -0.5 + added(bias, q, k)
-    seen = past(n_query, n_key)
-    close(ours[:, :, seen], theirs.permute(2, 3, 0, 1)[:, :, seen])
+    close_in_the_past(ours, theirs.permute(2, 3, 0, 1))
 
 
 @pytest.mark.parametrize("case", TF.cases("shaw"))
@@ -209,7 +208,7 @@ def test_shaw(case):
     bias = shaw.bias(at, at).in_layer(0)
     # The reference does not scale inside.
     ours = q @ k.mT + bias.added(q, k, q @ k.mT, seen[None]) * q.shape[-1] ** 0.5
-    close(ours[:, :, seen], TF[f"{case}/logits"][:, :, seen])
+    close_in_the_past(ours, TF[f"{case}/logits"])
     if case.endswith("causal"):
         scaled = q * q.shape[-1] ** 0.5
         allowed = seen[None].expand(len(q), -1, -1)
@@ -272,8 +271,7 @@ def test_cope(case):
     q, k, table = (TORCH[f"{case}/{name}"] for name in ("q", "k", "pos_emb"))
     cope = fill(CoPE(head_width=q.shape[-1], positions=len(table)), table=table[None])
     at = ids(q.shape[2], len(q))
-    seen = past(q.shape[2], k.shape[2])
-    close(added(cope.bias(at, at), q, k)[:, :, seen], TORCH[f"{case}/bias"][:, :, seen])
+    close_in_the_past(added(cope.bias(at, at), q, k), TORCH[f"{case}/bias"])
 
 
 @pytest.mark.parametrize(("name", "kind"), [("cable", CABLE), ("dd_alibi", FoX)])
@@ -287,10 +285,9 @@ def test_gates(name, kind):
     fill(encoding, weight=weight[None], offset=offset[None])
     bias = encoding.bias(at, at)
     ours = bias.over(bias.gates(0, x).transpose(1, 2)).dense(torch.float64)
-    seen = past(*ours.shape[2:])
     if name == "cable":
         total = TORCH["cable/cum_b"]
         theirs = total[..., :, None] - total[..., None, :]
     else:
         theirs = TORCH["dd_alibi/bias"]
-    close(ours[:, :, seen], theirs[:, :, seen])
+    close_in_the_past(ours, theirs)
