@@ -36,7 +36,7 @@ RUN_BY = {
     "shards.md": "tests/train/data/store/test_shards.py",
     "stretch.md": "tests/bipe/extension/test_extend.py",
     "loops.md": "tests/bipe/hf/test_loops.py",
-    "transformers.md": "tests/bipe/hf/test_page.py",
+    "transformers.md": "tests/bipe/hf/test_loops.py",
 }
 # Words that stand for others are left out; and what cannot be composed here, with the reason.
 DOTS = re.compile(r"\.\.\.$")

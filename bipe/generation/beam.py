@@ -17,14 +17,7 @@ from torch import Tensor
 
 from bipe.arguments import explained, require_at_least
 from bipe.decoder import Decoder
-from bipe.generation.session import (
-    PREFILL_CHUNK,
-    Marker,
-    Session,
-    require_marker,
-    require_prompts,
-    require_stops,
-)
+from bipe.generation.session import PREFILL_CHUNK, Marker, Session, require_sound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +78,11 @@ def beam_search(
 
     marker, marks, stop_ids, chunk: as for `generate`. Raises ValueError for an empty prompt.
     """
-    require_prompts([prompt], max_new)
+    require_sound(model, [prompt], max_new, marker=marker, marks=marks, stop_ids=stop_ids)
     if any(isinstance(id_, Sequence) for id_ in prompt):
         raise ValueError("prompt must be a list of ids: beam_search continues one prompt")
     if not isinstance(search, Beams):
         raise ValueError(f"search must be Beams(...), was: {search!r}")
-    require_marker(model, marker, marks)
-    require_stops(stop_ids)
     capacity = len(prompt) + max_new
     session = Session(model, batch=1, marker=marker, capacity=capacity, chunk=chunk, room=max_new)
     known = None if marks is None else [marks]
@@ -107,9 +98,8 @@ def beam_search(
         if drawn < max_new:
             session.select([each.row for each in going], shared=len(prompt))
             logits = session.feed([[each.tokens[-1]] for each in going])[:, -1]
-    for each in going:
-        score = search.score(each.total, max_new)
-        done.append(Hypothesis(tokens=each.tokens, score=score, ended="length"))
+    scored = [(each, search.score(each.total, max_new)) for each in going]
+    done += [Hypothesis(tokens=each.tokens, score=s, ended="length") for each, s in scored]
     return sorted(done, key=lambda each: -each.score)[: search.beams]
 
 

@@ -16,14 +16,7 @@ from torch import Tensor
 
 from bipe.arguments import explained, require_at_least
 from bipe.decoder import Decoder
-from bipe.generation.session import (
-    PREFILL_CHUNK,
-    Marker,
-    Session,
-    require_marker,
-    require_prompts,
-    require_stops,
-)
+from bipe.generation.session import PREFILL_CHUNK, Marker, Session, require_sound
 
 _PADDING = 0  # any id serves: nothing attends to it
 _BYTES = 4  # of a character at most, in UTF-8
@@ -115,11 +108,11 @@ def generate(
     at once. chunk: prompt tokens per forward pass. on_token: called with (row, id). Raises
     ValueError for an empty prompt, or stop strings without `decode`.
     """
-    require_prompts(prompts, max_new)
+    require_sound(model, prompts, max_new, marker=marker, marks=marks, stop_ids=stop_ids)
     if not isinstance(sampling, Sampling | None):
         raise ValueError(f"sampling must be Sampling(...) or None, was: {sampling!r}")
-    require_marker(model, marker, marks)
-    require_stops(stop_ids, stop_strings)
+    if isinstance(stop_strings, str):
+        raise ValueError(f"stop_strings must be a list of texts, was: {stop_strings!r}")
     if stop_strings and decode is None:
         raise ValueError("stop_strings need decode=, a function from ids to text")
     longest = max(map(len, prompts))
@@ -133,10 +126,8 @@ def generate(
         chunk=chunk,
         room=max_new,
     )
-    sampling = sampling or Sampling(temperature=0.0)
-    ending = _Ending(ids=frozenset(stop_ids), strings=tuple(stop_strings), decode=decode)
-    streams = [_stream(seed, row) for row in range(len(prompts))]
-    rows = [_Row(*each, sampling, ending) for each in zip(prompts, streams, strict=True)]
+    how = (sampling or Sampling(temperature=0.0), frozenset(stop_ids), tuple(stop_strings), decode)
+    rows = [_Row(prompt, _stream(seed, row), *how) for row, prompt in enumerate(prompts)]
     fed = [[_PADDING] * pad + list(prompt) for pad, prompt in zip(padding, prompts, strict=True)]
     known = None
     if marks is not None:
@@ -146,7 +137,6 @@ def generate(
         logits = session.feed(fed, marks=known if not turn else None, last_only=True)[:, -1]
         for row, scores in zip(going, logits, strict=True):
             row.choose(scores)
-        for row in going:
             if on_token is not None and len(row.tokens) > turn:
                 on_token(rows.index(row), row.tokens[-1])
         left = [place for place, row in enumerate(going) if row.ended is None]
@@ -163,26 +153,14 @@ def _stream(seed: int, row: int) -> torch.Generator:
     return torch.Generator().manual_seed(zlib.crc32(f"{seed}/{row}".encode()))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Ending:
-    ids: frozenset[int]
-    strings: tuple[str, ...]
-    decode: Callable[[list[int]], str] | None
-
-    def place(self, tokens: list[int]) -> int | None:
-        """Return the index of the first stop string in the decoded text, in characters."""
-        if not self.strings or self.decode is None:
-            return None
-        text = self.decode(tokens)
-        return min((at for stop in self.strings if (at := text.find(stop)) >= 0), default=None)
-
-
 @dataclass(slots=True, eq=False)
 class _Row:
     prompt: Sequence[int]
     generator: torch.Generator
     sampling: Sampling
-    ending: _Ending
+    stop_ids: frozenset[int]
+    stop_strings: tuple[str, ...]
+    decode: Callable[[list[int]], str] | None
     tokens: list[int] = field(default_factory=list)
     ended: str | None = None
 
@@ -192,18 +170,21 @@ class _Row:
         seen = sorted({*self.prompt, *self.tokens}) if penalised else []
         at = torch.tensor(seen, dtype=torch.int64, device=logits.device)
         token = self.sampling.draw(logits, at, self.generator)
-        if token in self.ending.ids:
+        if token in self.stop_ids:
             self.ended = "stop"
             return
         self.tokens.append(token)
         # Enough tokens for a stop string even if each token is only one byte of a character.
-        window = _BYTES * (1 + max(map(len, self.ending.strings), default=0))
-        if self.ending.place(self.tokens[-window:]) is not None:
-            self.ended = "stop"
+        window = _BYTES * (1 + max(map(len, self.stop_strings), default=0))
+        if self.stop_strings and self.decode is not None:
+            text = self.decode(self.tokens[-window:])
+            if any(stop in text for stop in self.stop_strings):
+                self.ended = "stop"
 
     def written(self) -> Written:
-        """Return the continuation, with its text cut before a stop string."""
-        text = None if self.ending.decode is None else self.ending.decode(self.tokens)
+        """Return the continuation, with its text cut before the first stop string."""
+        text = None if self.decode is None else self.decode(self.tokens)
         if text is not None:
-            text = text[: self.ending.place(self.tokens)]
+            found = (text.find(stop) for stop in self.stop_strings)
+            text = text[: min((at for at in found if at >= 0), default=None)]
         return Written(tokens=self.tokens, ended=self.ended or "length", text=text)

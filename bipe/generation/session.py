@@ -32,8 +32,16 @@ from bipe.positions import DOCUMENT_BIT, SEGMENT_BIT, Lengths
 PREFILL_CHUNK = 1024  # tokens
 
 
-def require_prompts(prompts: Sequence[Sequence[int]], max_new: int) -> None:
-    """Raise ValueError for prompts that are not lists of ids, or empty, or `max_new` below 1."""
+def require_sound(
+    model: Decoder,
+    prompts: Sequence[Sequence[int]],
+    max_new: int,
+    *,
+    marker: Marker | None,
+    marks: object,
+    stop_ids: Sequence[int],
+) -> None:
+    """Raise ValueError for arguments of `generate` or `beam_search` that are of no use."""
     if isinstance(prompts, str) or any(isinstance(x, str | int | float) for x in prompts):
         raise ValueError("prompts must be a list of lists of ids, one list for each prompt")
     if not len(prompts):
@@ -44,28 +52,16 @@ def require_prompts(prompts: Sequence[Sequence[int]], max_new: int) -> None:
         )
     if max_new < 1:
         raise ValueError(f"max_new must be at least 1 token, was: {max_new}")
-
-
-def require_stops(ids: Sequence[int], strings: Sequence[str] = ()) -> None:
-    """Raise ValueError for a text instead of a list, and for texts instead of ids."""
-    if isinstance(ids, str) or any(isinstance(id_, str) for id_ in ids):
-        raise ValueError(f"stop_ids must be a list of ids of tokens, was: {ids!r}")
-    if isinstance(strings, str):
-        raise ValueError(f"stop_strings must be a list of texts, was: {strings!r}")
-
-
-def require_marker(model: Decoder, marker: Marker | None, marks: object) -> None:
-    """Raise ValueError if a model with segments would read every text as one segment."""
-    if marker is not None and not isinstance(marker, Marker):
-        raise ValueError(
-            f"marker must be a Marker such as segmenters.TokenMarker(segmenter=, pieces=), was: "
-            f"{type(marker).__name__}"
-        )
+    how = "segmenters.TokenMarker(segmenter=, pieces=)"
+    if not isinstance(marker, Marker | None):
+        raise ValueError(f"marker must be a Marker such as {how}, was: {type(marker).__name__}")
+    # Without any, every text would be read as one segment.
     if marker is None and marks is None and reads_segments(model.scheme):
         raise ValueError(
-            "the model counts segments: pass marker=segmenters.TokenMarker(segmenter=, pieces=) to "
-            "find them, or marks= of the prompts"
+            f"the model counts segments: pass marker={how} to find them, or marks= of the prompts"
         )
+    if isinstance(stop_ids, str) or any(isinstance(id_, str) for id_ in stop_ids):
+        raise ValueError(f"stop_ids must be a list of ids of tokens, was: {stop_ids!r}")
 
 
 @runtime_checkable

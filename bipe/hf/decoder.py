@@ -9,9 +9,9 @@ attn_implementation "sdpa" is the path "auto" (bipe/attention), "eager" the refe
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
-from collections.abc import Mapping
 from typing import Any, ClassVar, no_type_check
 
 import torch
@@ -24,7 +24,8 @@ from bipe.decoder import Decoder, DecoderConfig
 from bipe.encodings import Encoding
 from bipe.encodings.base import counts_length, reads_segments
 from bipe.hf.generation import Segmented, cached
-from bipe.layouts.portable import Handed
+from bipe.layouts.official import KEYS
+from bipe.layouts.portable import Handed, plain
 from bipe.positions import Positions
 
 _PATHS = {"sdpa": "auto", "eager": "eager", "flex_attention": "flex"}
@@ -44,14 +45,7 @@ class BipeConfig(Handed, PreTrainedConfig):
     model_type: ClassVar[str] = "bipe"
     keys_to_ignore_at_inference: ClassVar[list[str]] = ["past_key_values"]
     attribute_map: ClassVar[dict[str, str]] = {
-        "hidden_size": "width",
-        "num_hidden_layers": "n_layer",
-        "num_attention_heads": "n_head",
-        "num_key_value_heads": "n_kv_head",
-        "intermediate_size": "mlp_width",
-        "head_dim": "head_width",
-        "initializer_range": "init_std",
-        "tie_word_embeddings": "tied_head",
+        theirs: ours for ours, theirs in KEYS.items() if ours not in ("vocab_size", "norm_eps")
     }
 
     vocab_size: int = 256
@@ -88,16 +82,12 @@ class BipeConfig(Handed, PreTrainedConfig):
     def of(cls, config: DecoderConfig, **others: Any) -> BipeConfig:
         """Return the configuration of a decoder; others: the remaining keys."""
         given = {name: getattr(config, name) for name in _FIELDS}
-        given["encoding"] = json.loads(json.dumps(config.encoding, default=_plain))
+        given["encoding"] = json.loads(json.dumps(config.encoding, default=plain))
         return cls(**given, **others)
 
     def decoder_config(self) -> DecoderConfig:
         """Return the configuration of our decoder; ValueError if it is invalid."""
         return DecoderConfig(**{name: getattr(self, name) for name in _FIELDS})
-
-
-def _plain(value: Any) -> Any:
-    return dict(value) if isinstance(value, Mapping) else list(value)
 
 
 class BipeForCausalLM(Segmented, PreTrainedModel, GenerationMixin):  # type: ignore[misc]
@@ -165,15 +155,8 @@ class BipeForCausalLM(Segmented, PreTrainedModel, GenerationMixin):  # type: ign
             raise ValueError("output_attentions must be False: attention weights are never stored")
         given = input_ids if input_ids is not None else inputs_embeds
         assert given is not None
-        past = cached(past_key_values)
-        at = self.positions(
-            (given.shape[0], given.shape[1]),
-            past=past,
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            position_ids=position_ids,
-            segment_marks=segment_marks,
-        )
+        new, past = (given.shape[0], given.shape[1]), cached(past_key_values)
+        at = self.positions(new, past, input_ids, attention_mask, position_ids, segment_marks)
         use_cache = self.config.use_cache and not self.training if use_cache is None else use_cache
         if past_key_values is None and use_cache and not counts_length(self.model.scheme):
             past_key_values = DynamicCache(config=self.config)
@@ -238,7 +221,11 @@ class BipeForCausalLM(Segmented, PreTrainedModel, GenerationMixin):  # type: ign
         **kwargs: Any,
     ) -> Any:
         """Return logits and the loss on labels; segment_marks: of all tokens so far (marks.py)."""
-        with _Seen(self.model, bool(output_hidden_states)) as seen:
+        seen: list[Tensor] = []
+        with contextlib.ExitStack() as hooks:
+            for block in self.model.blocks if output_hidden_states else ():
+                hook = block.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+                hooks.enter_context(hook)
             base = self.model(
                 input_ids=input_ids,
                 attention_mask=attention_mask,
@@ -289,21 +276,3 @@ class _Layers(Cache):
         keys, values = self.layers.update(k, v, layer)
         # A static cache has room behind the tokens so far.
         return keys[:, :, : self.count], values[:, :, : self.count]
-
-
-class _Seen(list[Tensor]):
-    """The inputs of all blocks during a forward pass, if `wanted`."""
-
-    def __init__(self, model: Decoder, wanted: bool) -> None:
-        super().__init__()
-        self._blocks, self._hooks = model.blocks if wanted else (), list[Any]()
-
-    def __enter__(self) -> _Seen:
-        for block in self._blocks:
-            hook = block.register_forward_pre_hook(lambda _, inputs: self.append(inputs[0]))
-            self._hooks.append(hook)
-        return self
-
-    def __exit__(self, *fault: Any) -> None:
-        for hook in self._hooks:
-            hook.remove()

@@ -17,7 +17,7 @@ from torch import Tensor
 from transformers.utils import logging
 
 from bipe.generation.session import Marker
-from bipe.hf.marks import ExactMarks, IdFlags, flags_on, positions_of
+from bipe.hf.marks import ExactMarks, IdFlags, positions_of
 from bipe.positions import Positions
 
 logger = logging.get_logger(__name__)
@@ -74,8 +74,8 @@ class Segmented:
         alike = segmenter.choose(text="") == segmenter
         self._exact = ExactMarks(usual, choose=None if alike else of_row)
 
-    def id_flags(self) -> IdFlags:
-        """Return the id table of the config; ValueError if it has none."""
+    def id_flags(self, device: torch.device | str = "cpu") -> IdFlags:
+        """Return the id table of the config, on a device; ValueError if it has none."""
         packed = self.config.segment_table  # type: ignore[attr-defined]
         if packed is None:
             raise ValueError(
@@ -83,8 +83,11 @@ class Segmented:
                 "call tokenizer.attach(model, texts) with a SegmentingTokenizer, or give "
                 "segment_marks for all tokens so far"
             )
+        device = torch.device(device)
         if self._flags is None or self._flags[0] is not packed:
             self._flags = packed, IdFlags.read(packed)
+        if self._flags[1].flags.device != device:  # copied there once
+            self._flags = packed, self._flags[1].to(device)
         return self._flags[1]
 
     def marks_of(self, ids: Tensor, mask: Tensor | None = None, *, whole: bool = False) -> Tensor:
@@ -106,12 +109,11 @@ class Segmented:
                 "segmentation='table' has one level of segments, but the model reads "
                 f"{self._levels}: set segmentation='exact' and call model.follow(tokenizer)"
             )
-        return flags_on(self.id_flags(), ids.device).marks(ids)
+        return self.id_flags(ids.device).marks(ids)
 
     def positions(
         self,
         new: tuple[int, int],
-        *,
         past: int,
         input_ids: Tensor | None,
         attention_mask: Tensor | None,

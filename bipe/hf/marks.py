@@ -16,7 +16,6 @@ Marks of new tokens come from one of two rules:
 from __future__ import annotations
 
 import base64
-import functools
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -178,12 +177,6 @@ class ExactMarks:
         )
         self._states.append(state)
         return state
-
-
-@functools.lru_cache(maxsize=8)
-def flags_on(flags: IdFlags, device: torch.device) -> IdFlags:
-    """Return a table on a device, copied there once."""
-    return flags.to(device)
 
 
 def _behind(flags: Tensor) -> Tensor:

@@ -33,10 +33,6 @@ from bipe.hf.generation import Segmented, cached
 from bipe.hf.tokenizer import SegmentingTokenizer
 from bipe.layouts.portable import Handed
 
-_UNFIT = (
-    "{name} does not compute its rotation once, by base_model.rotary_emb: bilevel cannot reach it"
-)
-
 
 class BilevelConfig:
     """The keys that a bilevel configuration has besides those of its base.
@@ -123,7 +119,10 @@ class Bilevel(Segmented):
         super().__init__(config, *args, **kwargs)  # type: ignore[call-arg]
         base: Any = self.base_model  # type: ignore[attr-defined]
         if not isinstance(getattr(base, "rotary_emb", None), nn.Module):
-            raise ValueError(_UNFIT.format(name=type(self).__name__))
+            raise ValueError(
+                f"{type(self).__name__} does not compute its rotation once, by "
+                "base_model.rotary_emb: bilevel cannot reach it"
+            )
         stretch = None if config.stretch is None else build(config.stretch, Stretch, path="stretch")
         base.rotary_emb = SegmentRotary(base.rotary_emb, stretch=stretch)
         width = self.get_input_embeddings().weight.shape[1]  # type: ignore[attr-defined]
@@ -184,14 +183,9 @@ class Bilevel(Segmented):
         x = kwargs.pop("inputs_embeds", None)
         if x is None:
             x = self.get_input_embeddings()(ids)  # type: ignore[attr-defined]
-        at = self.positions(
-            (x.shape[0], x.shape[1]),
-            past=cached(kwargs.get("past_key_values")),
-            input_ids=ids,
-            attention_mask=kwargs.get("attention_mask"),
-            position_ids=kwargs.get("position_ids"),
-            segment_marks=marks,
-        )
+        mask, places = kwargs.get("attention_mask"), kwargs.get("position_ids")
+        past = cached(kwargs.get("past_key_values"))
+        at = self.positions((x.shape[0], x.shape[1]), past, ids, mask, places, marks)
         if at.packed and bool((at.document > 0).any()):
             _require_packable(kwargs)
             kwargs["position_ids"] = at.token
@@ -260,11 +254,6 @@ def bilevel(cls: type[Any]) -> type[Any]:
     if not isinstance(cls, type) or getattr(cls, "config_class", None) is None:
         said = cls.__name__ if isinstance(cls, type) else f"an object of {type(cls).__name__}"
         raise TypeError(f"cls must be a class of models, such as LlamaForCausalLM, was: {said}")
-    return _registered(cls)  # type: ignore[arg-type]
-
-
-@functools.cache
-def _registered(cls: type[Any]) -> type[Any]:
     made = bilevel_class(cls)  # type: ignore[arg-type]
     config = made.config_class
     AutoConfig.register(config.model_type, config, exist_ok=True)

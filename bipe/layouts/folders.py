@@ -35,7 +35,7 @@ from bipe.checkpoint import (
 )
 from bipe.decoder import Decoder, DecoderConfig
 from bipe.layouts.official import INTRA_TABLE, config_to_official, from_official, to_official
-from bipe.layouts.portable import DECODER, FILE, auto_map, of_decoder
+from bipe.layouts.portable import DECODER, FILE, auto_map, of_decoder, plain
 from bipe.sealing import read_object
 
 INDEX = "model.safetensors.index.json"
@@ -78,7 +78,7 @@ def write_folder(
     fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
         _write_weights(state, fresh, dtype=dtype, shard_bytes=shard_bytes)
-        text = json.dumps(config, indent=2, default=_plain) + "\n"
+        text = json.dumps(config, indent=2, default=plain) + "\n"
         files = {CONFIG: text, **beside(config)} | ({} if code is None else {FILE: code})
         for name, content in files.items():
             (fresh / name).write_text(content, encoding="utf-8", newline="\n")
@@ -102,16 +102,15 @@ def read_folder(
     folder = Path(folder)
     try:
         config = read_object(folder / CONFIG)[1]
-    except OSError as fault:
-        raise CheckpointError(
-            f"{folder / CONFIG} cannot be read ({fault.strerror}); is {folder} a model folder?"
-        ) from fault
-    except ValueError as fault:
-        raise CheckpointError(f"{folder / CONFIG} is not JSON: {fault}") from fault
+    except (OSError, ValueError) as fault:
+        told = f"is not JSON: {fault}"
+        if isinstance(fault, OSError):
+            told = f"cannot be read ({fault.strerror}); is {folder} a model folder?"
+        raise CheckpointError(f"{folder / CONFIG} {told}") from fault
     state = _weights(folder)
     try:
         if config.get("model_type") == MODEL_TYPE:
-            return _from_bipe(folder, config, state, allowed=allowed), config
+            return _from_bipe(folder, config, state, allowed), config
         return from_official(*_as_released(config, state)), config
     except CheckpointError as fault:
         known = str(fault).startswith(str(folder))
@@ -134,10 +133,10 @@ def _as_official(
 
 
 def _as_bipe(model: Decoder, max_length: int) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    fields = {name: getattr(model.config, name) for name in _FIELDS}
-    fields["n_kv_head"] = model.config.kv_heads  # which transformers wants to know
-    names = {"model_type": MODEL_TYPE, "architectures": ["BipeForCausalLM"]}
-    config = names | fields | {"max_position_embeddings": max_length}
+    config: dict[str, Any] = {"model_type": MODEL_TYPE, "architectures": [DECODER[0]]}
+    config |= {name: getattr(model.config, name) for name in _FIELDS}
+    config["n_kv_head"] = model.config.kv_heads  # which transformers wants to know
+    config["max_position_embeddings"] = max_length
     return config, {f"{_PREFIX}{name}": each for name, each in model.state_dict().items()}
 
 
@@ -159,11 +158,7 @@ def _as_released(
 
 
 def _from_bipe(
-    folder: Path,
-    config: Mapping[str, Any],
-    state: Mapping[str, Tensor],
-    *,
-    allowed: tuple[str, ...],
+    folder: Path, config: Mapping[str, Any], state: Mapping[str, Tensor], allowed: tuple[str, ...]
 ) -> Decoder:
     fields = {name: config[name] for name in _FIELDS if name in config}
     decoder = decoder_of(folder / CONFIG, fields, allowed=allowed)
@@ -171,9 +166,8 @@ def _from_bipe(
     if other is not None:
         raise CheckpointError(f"names of weights must start with {_PREFIX!r}, was: {other}")
     own = {name.removeprefix(_PREFIX): each for name, each in state.items()}
-    require_shapes(
-        decoder, {name: tuple(each.shape) for name, each in own.items()}, allowed=allowed
-    )
+    shapes = {name: tuple(each.shape) for name, each in own.items()}
+    require_shapes(decoder, shapes, allowed=allowed)
     model = Decoder(decoder, allowed=allowed).to(own["tokens.weight"].dtype)
     load_weights(model, own)
     return model
@@ -244,8 +238,3 @@ def _weights(folder: Path) -> dict[str, Tensor]:
     # Norms are in float32 here and there: the widest type holds all values as they are.
     widest = functools.reduce(torch.promote_types, {each.dtype for each in state.values()})
     return {name: each.to(widest) for name, each in state.items()}
-
-
-def _plain(value: Any) -> Any:
-    """Return what JSON has for the mappings and sequences of a description."""
-    return dict(value) if isinstance(value, Mapping) else list(value)

@@ -23,8 +23,22 @@ from bipe.extension.hugging_face import ORIGINAL, read_stretch, write_stretch
 ALIBI_MULTIPLIER = 96.0  # of the released BiPE-ALiBi
 _ROPE, _LEARNED = "bipe.encodings.RoPE", "bipe.encodings.Learned"
 _BILEVEL, _FLAT = "bipe.encodings.Bilevel", "bipe.encodings.Flat"
-_HEADS = ("num_attention_heads", "num_hidden_layers")
-_SIZES = ("vocab_size", "hidden_size", "intermediate_size", *_HEADS)
+# Our names of sizes and options, and those of transformers.
+KEYS = {
+    "vocab_size": "vocab_size",
+    "width": "hidden_size",
+    "n_layer": "num_hidden_layers",
+    "n_head": "num_attention_heads",
+    "n_kv_head": "num_key_value_heads",
+    "head_width": "head_dim",
+    "mlp_width": "intermediate_size",
+    "norm_eps": "rms_norm_eps",
+    "init_std": "initializer_range",
+    "tied_head": "tie_word_embeddings",
+}
+_DEFAULTS = {"norm_eps": 1e-6, "init_std": 0.02, "tied_head": False}
+_SIZES = [KEYS[name] for name in ("vocab_size", "width", "mlp_width", "n_head", "n_layer")]
+_RPE_TYPES = ("rope", "alibi", "bipe_rope", "bipe_alibi")
 _WHOLE = [0.0, 1.0]  # of RoPE's part and pairs
 _LOG_N = "bipe.extension.LogN"
 INTRA_TABLE = "model.embeds.0.weight"
@@ -88,20 +102,10 @@ def config_from_official(config: Mapping[str, Any], *, intra_length: int = 1024)
     values.
     """
     options = _options(config)
-    return DecoderConfig(
-        vocab_size=config["vocab_size"],
-        width=config["hidden_size"],
-        n_layer=config["num_hidden_layers"],
-        n_head=config["num_attention_heads"],
-        n_kv_head=config.get("num_key_value_heads"),
-        mlp_width=config["intermediate_size"],
-        norm_eps=config.get("rms_norm_eps", 1e-6),
-        init_std=config.get("initializer_range", 0.02),
-        tied_head=config.get("tie_word_embeddings", False),
-        head_width=_head_width(config),
-        **options,
-        encoding=_with_log_scale(_encoding(config, intra_length=intra_length), config),
-    )
+    head_width = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+    sizes = {ours: config.get(key, _DEFAULTS.get(ours)) for ours, key in KEYS.items()}
+    encoding = _with_log_scale(_encoding(config, head_width, intra_length), config)
+    return DecoderConfig(**sizes | options | {"head_width": head_width, "encoding": encoding})
 
 
 def from_official(config: Mapping[str, Any], state: Mapping[str, Tensor]) -> Decoder:
@@ -154,16 +158,8 @@ def config_to_official(config: DecoderConfig, *, max_length: int) -> dict[str, A
         "architectures": [f"{model_type.capitalize()}ForCausalLM"],
         "model_type": model_type,
         "hidden_act": "silu",
-        "vocab_size": config.vocab_size,
-        "hidden_size": config.width,
-        "num_hidden_layers": config.n_layer,
-        "num_attention_heads": config.n_head,
+        **{key: getattr(config, ours) for ours, key in KEYS.items()},
         "num_key_value_heads": config.kv_heads,
-        "head_dim": config.head_width,
-        "intermediate_size": config.mlp_width,
-        "rms_norm_eps": config.norm_eps,
-        "initializer_range": config.init_std,
-        "tie_word_embeddings": config.tied_head,
         "max_position_embeddings": longest,
         "rpe_type": kind,
         "rope_theta": rotary["rope_theta"],
@@ -226,19 +222,15 @@ def _require_weights(model: Decoder, state: Mapping[str, Tensor]) -> None:
             )
 
 
-def _head_width(config: Mapping[str, Any]) -> int:
-    return config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
-
-
 def _model_type(config: DecoderConfig) -> str:
     """Return the kind of transformers that has the options of a decoder."""
-    given = {name: getattr(config, name) for name in ("qkv_bias", "qk_norm")}
+    given = {"qkv_bias": config.qkv_bias, "qk_norm": config.qk_norm}
     options = {name: value for name, value in given.items() if value is not None}
-    found = next((name for name, known in _KINDS.items() if known == options), None)
-    if found is None:
-        said = " and ".join(f"{name}={value}" for name, value in options.items())
-        raise CheckpointError(f"the official layout does not support {said}")
-    return found
+    for name, known in _KINDS.items():
+        if known == options:
+            return name
+    said = " and ".join(f"{name}={value}" for name, value in options.items())
+    raise CheckpointError(f"the official layout does not support {said}")
 
 
 def _names(model: Decoder) -> dict[str, str]:
@@ -279,32 +271,27 @@ def _log_scale(far: Mapping[str, Any] | None) -> dict[str, Any]:
     return {"log_scale": True, "train_scale": length}
 
 
-def _encoding(config: Mapping[str, Any], *, intra_length: int) -> dict[str, Any]:
-    width, n_head = config["hidden_size"], config["num_attention_heads"]
-    theta = (config.get("rope_parameters") or {}).get("rope_theta", config.get("rope_theta"))
-    theta = 10000.0 if theta is None else float(theta)
-    rope: dict[str, Any] = {TARGET: _ROPE, "head_width": _head_width(config), "theta": theta}
-    alibi: dict[str, Any] = {TARGET: "bipe.encodings.ALiBi", "n_head": n_head}
-    steep = {**alibi, "multiplier": ALIBI_MULTIPLIER}
-    bilevel = {
-        TARGET: _BILEVEL,
-        "intra": {TARGET: _LEARNED, "width": width, "length": intra_length},
-    }
-    known: dict[str, dict[str, Any]] = {
-        "rope": rope,
-        "alibi": alibi,
-        "bipe_rope": {**bilevel, "inter": rope},
-        "bipe_alibi": {**bilevel, "inter": steep},
-    }
+def _encoding(config: Mapping[str, Any], head_width: int, intra_length: int) -> dict[str, Any]:
+    """Return the description of the encoding that a configuration names."""
     kind = config.get("rpe_type") or "rope"
-    if kind not in known:
-        raise CheckpointError(f"rpe_type must be one of {', '.join(known)}, was: {kind!r}")
+    if kind not in _RPE_TYPES:
+        raise CheckpointError(f"rpe_type must be one of {', '.join(_RPE_TYPES)}, was: {kind!r}")
     try:
         stretch = config.get("stretch") or read_stretch(config)
     except ValueError as error:
         raise CheckpointError(str(error)) from error
-    if stretch is not None:
-        if "alibi" in kind:
-            raise CheckpointError(f"{kind} has no rotary frequencies: remove rope_scaling")
-        rope["stretch"] = stretch
-    return known[kind]
+    bilevel, alibi = kind.startswith("bipe"), kind.endswith("alibi")
+    if stretch is not None and alibi:
+        raise CheckpointError(f"{kind} has no rotary frequencies: remove rope_scaling")
+    if alibi:
+        made = {TARGET: "bipe.encodings.ALiBi", "n_head": config["num_attention_heads"]}
+        made |= {"multiplier": ALIBI_MULTIPLIER} if bilevel else {}
+    else:
+        theta = (config.get("rope_parameters") or {}).get("rope_theta", config.get("rope_theta"))
+        theta = 10000.0 if theta is None else float(theta)
+        made = {TARGET: _ROPE, "head_width": head_width, "theta": theta}
+        made |= {} if stretch is None else {"stretch": stretch}
+    if not bilevel:
+        return made
+    intra = {TARGET: _LEARNED, "width": config["hidden_size"], "length": intra_length}
+    return {TARGET: _BILEVEL, "intra": intra, "inter": made}

@@ -110,6 +110,11 @@ class Handed:
             (Path(save_directory) / FILE).write_text(text, encoding="utf-8")
 
 
+def plain(value: Any) -> Any:
+    """Return what JSON has for the mappings and sequences of a description."""
+    return dict(value) if isinstance(value, Mapping) else list(value)
+
+
 class Bare:
     """A configuration of this file, which transformers copies to where it is saved."""
 

@@ -26,61 +26,49 @@ from train.data.tokenizing.vocabulary import LoadTokenizer, TrainBPE
 from train.errors import ConfigError, DataError
 
 
+def text(draw):
+    said = [
+        " ".join(f"It was {draw.integers(99)} cats." for _ in range(draw.integers(1, 6)))
+        for _ in range(12)
+    ]
+    return json.dumps({"text": "\n\n".join(said)}) + "\n"
+
+
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     """The same text twice, with sentences and paragraphs and with paragraphs alone, and runs."""
     out = tmp_path_factory.mktemp("level")
     draw = np.random.default_rng(0)
-    with (out / "corpus.jsonl").open("w") as lines:
-        for _ in range(40):
-            said = [
-                " ".join(
-                    f"It was {draw.integers(99)} {draw.choice(['cats', 'dogs'])}."
-                    for _ in range(draw.integers(1, 6))
-                )
-                for _ in range(12)
-            ]
-            lines.write(json.dumps({"text": "\n\n".join(said)}) + "\n")
+    (out / "corpus.jsonl").write_text("".join(text(draw) for _ in range(40)))
+    how = {"documents": JSONL(path=out / "corpus.jsonl"), "segmenter": Sentences()}
     for name, levels in {"both": 2, "paragraphs": ["paragraph"]}.items():
-        source = Source(
-            documents=JSONL(path=out / "corpus.jsonl"), segmenter=Sentences(), levels=levels
-        )
         split = Split(validation=0.2, test=0.2)
-        made = Corpus(sources={"x": source}, tokenizer=TrainBPE(vocab_size=300), split=split)
+        source = {"x": Source(**how, levels=levels)}
+        made = Corpus(sources=source, tokenizer=TrainBPE(vocab_size=300), split=split)
         prepare(made, out=out / name, progress=False)
-    for name, words in {
-        "both": ["rows.level=paragraph"],
-        "paragraphs": [],
-        "sentences": [],
-    }.items():
-        data = out / ("both" if name == "sentences" else name)
-        pretrain(
-            f"data={data}",
-            f"out={out / 'runs'}",
-            f"name={name}",
-            "steps=3",
-            "rows.sources=null",
-            *words,
-        )
+    trained(out, "both", "rows.level=paragraph")
+    trained(out, "paragraphs", data="paragraphs")
     return out
 
 
-def test_a_model_reads_the_level_that_it_is_told(study):
-    runs = study / "runs"
-    assert same_weights(runs / "both", runs / "paragraphs")
-    assert curve(runs / "both") == curve(runs / "paragraphs")
-    assert not same_weights(runs / "both", runs / "sentences")
+def trained(study, name, *words, data="both"):
+    place = (f"data={study / data}", f"out={study / 'runs'}", f"name={name}")
+    return pretrain(*place, "steps=2", "rows.sources=null", *words)
 
 
-def test_text_is_written_in_segments_of_that_level(study, capfdbinary):
-    words = ["generate.segmenter=sentences"]
-    told = {}
-    for name in ("both", "paragraphs"):
-        options = [f"generate.run={study / 'runs' / name}", "generate.temperature=0"]
-        options += ["generate.max_new=40", "generate.prompt='It was. It was 3 cats.'"]
-        assert main(["generate", *options, *words * (name == "both")]) == 0
-        told[name] = capfdbinary.readouterr().out
-    assert told["both"] == told["paragraphs"]
+def written(run, capfdbinary, *words):
+    options = [f"generate.run={run}", "generate.temperature=0", "generate.max_new=24"]
+    assert main(["generate", *options, "generate.prompt='It was. It was 3 cats.'", *words]) == 0
+    return capfdbinary.readouterr().out
+
+
+def test_a_model_reads_the_level_that_it_is_told(study, capfdbinary):
+    both, paragraphs = study / "runs" / "both", study / "runs" / "paragraphs"
+    assert same_weights(both, paragraphs)
+    assert curve(both) == curve(paragraphs)
+    # Text is written in segments of that level.
+    told = written(both, capfdbinary, "generate.segmenter=sentences")
+    assert told == written(paragraphs, capfdbinary) != b""
 
 
 @pytest.mark.parametrize("format", ["megatron", "parquet"])
@@ -118,15 +106,10 @@ WORDS = ("encoding=multilevel", "encoding.encodings.sentence.part=[0.0, 0.5]")
 @pytest.fixture(scope="module")
 def runs(study):
     """Runs of several levels: the next level, and the same by name."""
-    for name, words in {
-        "next": (),
-        "named": ("rows.level=sentence", "rows.coarser=[[definition, paragraph]]"),
-        "segatron": ("encoding=segatron",),
-    }.items():
-        place = (f"data={study / 'both'}", f"out={study / 'several'}", f"name={name}")
-        chosen = () if name == "segatron" else WORDS
-        pretrain(*place, "steps=3", "rows.sources=null", *chosen, *words)
-    return study / "several"
+    trained(study, "next", *WORDS)
+    trained(study, "named", *WORDS, "rows.level=sentence", "rows.coarser=[[definition, paragraph]]")
+    trained(study, "segatron", "encoding=segatron")
+    return study / "runs"
 
 
 def test_levels_are_the_next_ones_or_those_of_a_name(runs):
@@ -155,39 +138,29 @@ def test_rows_that_continue_have_the_ids_of_their_documents(study, strategy):
             at += stop - start
 
 
-def test_data_without_these_levels_are_refused(study, runs, capsys):
-    place = [f"data={study / 'paragraphs'}", f"out={study / 'refused'}", "model=tiny"]
-    with pytest.raises(
-        DataError, match=r"reads 2 levels of units, but the data has 1 \(paragraph\)"
-    ):
-        pretrain(*place, *WORDS, "rows.sources=null")
-    place[0] = f"data={study / 'both'}"
-    with pytest.raises(DataError, match=r"reads 2 levels.*has 1 \(paragraph\).*levels=3"):
-        pretrain(*place, *WORDS, "rows.sources=null", "rows.level=paragraph")
-    with pytest.raises(DataError, match=r"rows\.coarser=page must be one of sentence, paragraph"):
-        pretrain(*place, *WORDS, "rows.sources=null", "rows.coarser=[page]")
-    with pytest.raises(DataError, match=r"rows\.coarser must name levels above .* was: sentence"):
-        pretrain(*place, *WORDS, "rows.sources=null", "rows.coarser=[sentence]")
-    with pytest.raises(
-        ConfigError, match=r"rows\.coarser must name 1 levels, .* or be null, was: \[\]"
-    ):
-        pretrain(*place, *WORDS, "rows.sources=null", "rows.coarser=[]")
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["rows.level=paragraph"], r"reads 2 levels.*has 1 \(paragraph\).*levels=3"),
+        (["rows.coarser=[page]"], r"rows\.coarser=page must be one of sentence, paragraph"),
+        (["rows.coarser=[sentence]"], r"rows\.coarser must name levels above .* was: sentence"),
+        (["rows.coarser=[]"], r"rows\.coarser must name 1 levels, .* or be null, was: \[\]"),
+    ],
+)
+def test_data_without_these_levels_are_refused(study, words, told):
+    with pytest.raises((ConfigError, DataError), match=told):
+        trained(study, "refused", *WORDS, *words)
 
 
 def test_runs_of_several_levels_are_measured(study, runs):
     words = ["evaluate.lengths=[1]", "evaluate.probes=[copy]", "row_length=64"]
-    words += ["evaluate.documents=2", "evaluate.probing.trials=2"]
-    place = [f"out={study}", f"evaluate.runs={runs}", f"data={study / 'both'}"]
-    assert main(["evaluate", *place, *words]) == 0
+    words += ["evaluate.documents=2", "evaluate.probing.trials=1"]
+    chosen = f"evaluate.runs=[{runs / 'next'},{runs / 'segatron'}]"
+    assert main(["evaluate", f"out={study}", chosen, f"data={study / 'both'}", *words]) == 0
     for name in ("next", "segatron"):
         lines = (runs / name / "evaluation.jsonl").read_text().splitlines()
         measured = {row["measure"] for row in map(json.loads, lines)}
         assert "perplexity" in measured and len(measured) > 2
-    values = []
-    for name in ("next", "named"):
-        lines = map(json.loads, (runs / name / "evaluation.jsonl").read_text().splitlines())
-        values.append([row["value"] for row in lines if row["measure"] == "perplexity"])
-    assert values[0] == values[1] != []
 
 
 def test_text_that_is_written_is_marked_on_both_levels(study, runs):
@@ -211,21 +184,16 @@ def test_text_that_is_written_is_marked_on_both_levels(study, runs):
 
 
 def test_the_command_writes_text(runs, capfdbinary):
-    told = {}
-    for name in ("next", "named"):
-        options = [f"generate.run={runs / name}", "generate.temperature=0"]
-        options += ["generate.max_new=30", "generate.prompt='It was. It was 3 cats.'"]
-        assert main(["generate", *options]) == 0
-        told[name] = capfdbinary.readouterr().out
-    assert told["next"] == told["named"] != b""
-    assert main(["generate", *options, "generate.segmenter=newline"]) == 2
+    assert written(runs / "named", capfdbinary)
+    words = [f"generate.run={runs / 'named'}", "generate.prompt=x", "generate.segmenter=newline"]
+    assert main(["generate", *words]) == 2
     said = capfdbinary.readouterr().err.decode()
     assert "generate.segmenter: " in said and "must be one of" in said
 
 
 def test_a_run_goes_on_with_its_levels_and_is_not_stretched(runs, tmp_path, capsys):
     words = ["extend", f"checkpoint={runs / 'named'}", f"out={tmp_path}", "name=longer"]
-    words += ["row_length=96", "steps=2", "trainer=cpu", "rows.global_batch=2"]
+    words += ["row_length=96", "steps=1", "trainer=cpu", "rows.global_batch=2"]
     words += ["rows.micro_batch=2"]
     assert main(words) == 0
     notes = json.loads((tmp_path / "longer" / "model" / "config.json").read_text())["notes"]

@@ -48,12 +48,11 @@ class Trap:
         return [self.fill(item) for item in value] if isinstance(value, list) else value
 
     def untouched(self) -> bool:
-        found = {path.relative_to(self.home).as_posix() for path in self.home.rglob("*")}
-        found = {name for name in found if "__pycache__" not in name}
+        files = {path for path in self.home.rglob("*") if path.is_file()}
+        files = {path for path in files if "__pycache__" not in path.parts}
         held = {self.kept, self.folder / "a.pdf", self.folder / "step=00000001.ckpt"}
-        same = all(path.exists() and path.read_text() == "precious" for path in held)
-        inside = {"papers/a.pdf", "papers/step=00000001.ckpt"}
-        return same and found == {"kept", "papers", "evil.py", *inside}
+        same = files == held | {self.home / "evil.py"}
+        return same and all(path.read_text() == "precious" for path in held)
 
 
 @pytest.fixture

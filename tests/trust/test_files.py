@@ -125,14 +125,14 @@ def test_nothing_is_written_through_a_link(trap, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["checkpoints", "model", "scrolls"])
-@pytest.mark.parametrize("if_exists", ["auto", "overwrite", "resume"])
-def test_no_folder_is_emptied_behind_a_link(name, if_exists, trap, tmp_path):
+def test_no_folder_is_emptied_behind_a_link(name, trap, tmp_path):
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "config.yaml").write_text("{}")
     (folder / name).symlink_to(trap.folder, target_is_directory=True)
-    with pytest.raises(RunError, match=f"{name} is a link"):
-        claim(folder, if_exists=if_exists, config={})
+    for if_exists in ("auto", "overwrite", "resume"):
+        with pytest.raises(RunError, match=f"{name} is a link"):
+            claim(folder, if_exists=if_exists, config={})
     assert trap.untouched()
 
 
@@ -149,20 +149,16 @@ def test_a_report_removes_no_figures_behind_a_link(trap, tmp_path):
 PLACES = ("source", "task", "variant", "note", "measure", "unit")
 
 
-@pytest.mark.parametrize("place", [*PLACES, "folder", "title", "environment", "family", "notes"])
-def test_words_of_strangers_are_shown_and_never_markup(place, tmp_path):
+def test_words_of_strangers_are_shown_and_never_markup(tmp_path):
     words = HOSTILE.replace("/", "|").replace("\x00", "").replace("\ud800", "")
-    made = run(family=words) if place == "family" else run()
-    if place in PLACES:
+    made = run(family=words)
+    for place in PLACES:
         row = {"measure": "spread", "value": 1.0, "length": 512, "source": "prose", place: words}
         made.rows += [Row(**row), Row(**{**row, "value": 2.0, "length": 1024})]
-    if place == "environment":
-        made.environment |= {"bipe": words, "cpu": words, "created": words}
-    if place == "notes":
-        made.notes |= {"sources": {words: 1}, "tokenizer": words}
-    folder = made.write(tmp_path / "runs" / (words[:80] if place == "folder" else "plain"))
-    title = words if place == "title" else "A title"
-    files, _ = write_report(load([folder]), out=tmp_path, title=title)
+    made.environment |= {"bipe": words, "cpu": words, "created": words}
+    made.notes |= {"sources": {words: 1}, "tokenizer": words}
+    folders = [made.write(tmp_path / "runs" / words[:80]), run().write(tmp_path / "runs" / "plain")]
+    files, _ = write_report(load(folders), out=tmp_path, title=words)
     parsed(files.html.read_text())  # fails for a script, a link, a handler
     with files.csv.open(newline="") as table:
         assert list(csv.reader(table))

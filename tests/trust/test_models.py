@@ -104,10 +104,9 @@ def test_nothing_that_a_model_names_is_run(encoding, model, trap):
 
 
 @pytest.mark.parametrize("size", ["vocab_size", "n_kv_head", "norm_eps", "tied_head"])
-@pytest.mark.parametrize("named", ["segmenters.Sentences", "bipe.encodings.Encoding", "os.system"])
-def test_a_size_takes_no_description(size, named, model, trap):
+def test_a_size_takes_no_description(size, model):
     with rewritten(model) as held:
-        held["decoder"][size] = {"_target_": named}
+        held["decoder"][size] = {"_target_": "os.system"}
     with pytest.raises(CheckpointError, match=f"{size} must be"):
         load_model(model)
 

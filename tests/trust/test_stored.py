@@ -87,34 +87,24 @@ def test_what_a_command_does_not_read_is_not_imported(command, stored, bipe, tra
     assert trap.untouched()
 
 
-@pytest.mark.parametrize(
-    ("command", "section"),
-    [("prepare", "corpus"), *((name, "encoding") for name in ("pretrain", "evaluate", "generate"))],
-)
+@pytest.mark.parametrize("command", ["prepare", "pretrain", "evaluate", "generate"])
 def test_a_package_counts_only_on_the_command_line(
-    command, section, stored, bipe, trap, trained, data
+    command, stored, bipe, trap, trained, data, tmp_path
 ):
-    changes = {section: {"_target_": "evil.Encoding"}, "allowed_targets": ["evil"]}
+    section = "corpus" if command == "prepare" else "encoding"
+    path = stored({section: {"_target_": "evil.Encoding"}, "allowed_targets": ["evil"]})
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "theirs.yaml").write_text(
+        f"# @package _global_\nallowed_targets: [evil]\n{section}: {{_target_: evil.Cuts}}\n"
+    )
     places = (f"data={data}", f"evaluate.runs={trained}", f"generate.run={trained}")
-    path = stored(changes)
-    status, printed = bipe(command, "--config-file", path, "if_exists=overwrite", *places)
-    assert status == 2 and "add allowed_targets=[evil] to the command line" in printed
-    assert trap.untouched()
-    folder = trap.home.parent / "experiment"
-    folder.mkdir()
-    own = f"{section}: {{_target_: evil.Cuts}}"
-    lines = ["# @package _global_", "allowed_targets: [evil]", own]
-    (folder / "theirs.yaml").write_text("\n".join(lines))
-    status, printed = bipe(command, "--config-dir", folder.parent, "experiment=theirs", *places)
-    assert status == 2 and "add allowed_targets=[evil] to the command line" in printed
-    assert trap.untouched()
-
-
-def test_a_package_that_the_user_names_is_let_in(stored, bipe, trap):
-    path = stored({"encoding": {"_target_": "evil.Encoding"}, "steps": 1})
-    status, printed = bipe("pretrain", "--config-file", path, "allowed_targets=[evil]")
-    assert status == 0, printed
-    assert trap.ran.exists()
+    for words in (
+        ("--config-file", path, "if_exists=overwrite"),
+        ("--config-dir", tmp_path, "experiment=theirs"),
+    ):
+        status, printed = bipe(command, *words, *places)
+        assert status == 2 and "add allowed_targets=[evil] to the command line" in printed
+        assert trap.untouched()
 
 
 def test_a_package_stays_let_in_for_its_run_where_both_lie(
@@ -123,6 +113,7 @@ def test_a_package_stays_let_in_for_its_run_where_both_lie(
     path = stored({"encoding": {"_target_": "evil.Encoding"}, "steps": 1, "name": "own"})
     status, printed = bipe("pretrain", "--config-file", path, "allowed_targets=[evil]")
     assert status == 0, printed
+    assert trap.ran.exists()
     words = ("--prompt", "x", "generate.max_new=1")
     status, printed = bipe("generate", tmp_path / "out" / "own", *words)
     assert status == 0, printed
@@ -165,17 +156,28 @@ class Runs:
         return (exec, (f"open({str(self.trap.ran)!r}, 'w')",))
 
 
-@pytest.mark.parametrize("command", ["generate", "pretrain"])
-def test_a_pickle_in_a_checkpoint_is_not_run(command, trained, data, bipe, trap, tmp_path):
+@pytest.fixture
+def theirs(trained, tmp_path):
+    """A run of a stranger without a model folder; changes of its configuration."""
     run = tmp_path / "study" / "run"
     shutil.copytree(trained, run)
     shutil.rmtree(run / "model")
+
+    def change(**keys):
+        config = read_yaml(run / "config.yaml")
+        config |= {"out": str(run.parent), "schedule": config["schedule"] | {"steps": 3}, **keys}
+        (run / "config.yaml").write_text(yaml.safe_dump(config))
+        return run
+
+    return change
+
+
+@pytest.mark.parametrize("command", ["generate", "pretrain"])
+def test_a_pickle_in_a_checkpoint_is_not_run(command, theirs, data, bipe, trap):
+    run = theirs(steps=3)
     path = run / "checkpoints" / "step=00000002.ckpt"
     torch.save({"state_dict": Runs(trap), "x": Runs(trap)}, path)
     path.with_suffix(".json").write_text(json.dumps(checksum(path)))
-    config = yaml.safe_load((run / "config.yaml").read_text())
-    config |= {"out": str(run.parent), "steps": 3, "schedule": config["schedule"] | {"steps": 3}}
-    (run / "config.yaml").write_text(yaml.safe_dump(config))
     words = ["--config-file", run / "config.yaml"]
     if command == "generate":
         words = [f"generate.run={run}", f"data={data}", "generate.prompt=x"]
@@ -184,13 +186,8 @@ def test_a_pickle_in_a_checkpoint_is_not_run(command, trained, data, bipe, trap,
     assert trap.untouched()
 
 
-def test_the_configuration_of_a_strangers_run_lets_no_package_in(trained, bipe, trap, tmp_path):
-    run = tmp_path / "study" / "run"
-    shutil.copytree(trained, run)
-    shutil.rmtree(run / "model")
-    config = read_yaml(run / "config.yaml")
-    config |= {"encoding": {"_target_": "evil.Encoding"}, "allowed_targets": ["evil"]}
-    (run / "config.yaml").write_text(yaml.safe_dump(config))
+def test_the_configuration_of_a_strangers_run_lets_no_package_in(theirs, bipe, trap):
+    run = theirs(encoding={"_target_": "evil.Encoding"}, allowed_targets=["evil"])
     status, printed = bipe("generate", f"generate.run={run}", "generate.prompt=x")
     assert status == 2 and "add allowed_targets=[evil] to the command line" in printed
     assert trap.untouched()

@@ -10,23 +10,8 @@ from typing import Annotated, Any, Literal
 from bipe.arguments import section_of
 from bipe.attention import Path as AttentionPath
 from bipe.build import TARGET, build
-from train.config.check import (
-    CallbackCall,
-    CorpusCall,
-    DrawCall,
-    EncodingCall,
-    EngineCall,
-    LaunchCall,
-    LoggerCall,
-    ModelCall,
-    OptimizerCall,
-    Rule,
-    ScheduleCall,
-    StrategyCall,
-    TaskCall,
-    TrainerCall,
-    check,
-)
+from train.config import check as calls
+from train.config.check import Rule, check
 from train.config.sections import (
     Count,
     Evaluate,
@@ -80,11 +65,11 @@ class Config:
     context_parallel: Count
     z_loss: Annotated[float, Rule("0 or more", lambda value: 0 <= value < float("inf"))]
     label_smoothing: Annotated[float, Rule("from 0 to below 1", lambda value: 0 <= value < 1)]
-    positions: DrawCall | None
+    positions: calls.DrawCall | None
     checkpoint: str | None
-    stretch: StrategyCall | None
+    stretch: calls.StrategyCall | None
     extend: Extend
-    task: TaskCall | None
+    task: calls.TaskCall | None
     scrolls: Scrolls
     log_every: Count
     checkpoint_every: Count
@@ -93,17 +78,17 @@ class Config:
     keep_checkpoints: Count
     checkpoints: Literal["whole", "sharded"] | None
     checkpoint_async: bool
-    corpus: CorpusCall | None
-    engine: EngineCall
-    launch: LaunchCall
-    model: ModelCall
-    encoding: EncodingCall
+    corpus: calls.CorpusCall | None
+    engine: calls.EngineCall
+    launch: calls.LaunchCall
+    model: calls.ModelCall
+    encoding: calls.EncodingCall
     rows: Rows
-    optimizer: OptimizerCall
-    schedule: ScheduleCall
-    trainer: TrainerCall
-    logger: Mapping[str, LoggerCall]
-    callbacks: Mapping[str, CallbackCall]
+    optimizer: calls.OptimizerCall
+    schedule: calls.ScheduleCall
+    trainer: calls.TrainerCall
+    logger: Mapping[str, calls.LoggerCall]
+    callbacks: Mapping[str, calls.CallbackCall]
     evaluate: Evaluate
     statistics: Statistics
     generate: Generate

@@ -120,8 +120,12 @@ def write_changed(path: Path, text: str) -> None:
 
 
 def append(path: Path, lines: str) -> None:
-    """Append lines to a text file and sync it; a partial last line becomes a line of its own."""
-    refuse_link(path)
+    """Append lines to a text file and sync it; a partial last line becomes a line of its own.
+
+    DataError for a link, which may lead out of a stranger's folder; other files are replaced whole.
+    """
+    if path.is_symlink():
+        raise DataError(f"{path}: is a link to {path.readlink()}; remove it, or copy the file here")
     with writing(path), path.open("ab+") as file:
         if file.tell():
             file.seek(-1, os.SEEK_END)
@@ -135,15 +139,6 @@ def is_name(text: object) -> bool:
     """Return whether a text that others wrote names a file in a folder, and no other place."""
     plain = isinstance(text, str) and not set(text) & {"/", "\\", "\0"}
     return plain and text not in ("", ".", "..")
-
-
-def refuse_link(path: Path) -> None:
-    """Raise DataError for a link in place of a file to append to: the folder may be a stranger's.
-
-    Other files are replaced, which leaves alone what a link leads to.
-    """
-    if path.is_symlink():
-        raise DataError(f"{path}: is a link to {path.readlink()}; remove it, or copy the file here")
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

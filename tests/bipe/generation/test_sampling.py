@@ -6,24 +6,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bipe.generation import Sampling, generate
-from segmenters import Newline, TokenMarker
-from tests.bipe.conftest import SCHEMES, small_decoder
-from tests.bipe.generation.test_session import PIECES, draw, whole_logits
+from segmenters import Newline
+from tests.bipe.conftest import ONE_EACH, small_decoder
+from tests.bipe.generation.test_session import LINES, draw, whole_logits
 
-LINES = TokenMarker(segmenter=Newline(), pieces=PIECES)
+NONE = torch.empty(0, dtype=torch.int64)
 
 
 @pytest.mark.parametrize(
-    ("scheme", "static"), [*((scheme, True) for scheme in SCHEMES), ("chain", False)]
+    ("scheme", "static"), [*((scheme, True) for scheme in ONE_EACH), ("chain", False)]
 )
 @torch.no_grad()
 def test_greedy_equals_recomputing_everything(scheme, static):
     model = small_decoder(scheme).double()
     prompt, expected = draw(1, 12), []
-    for _ in range(8):
+    for _ in range(6):
         logits = whole_logits(model, prompt + expected, Newline())
         expected.append(int(logits[-1].argmax()))
-    (written,) = generate(model, [prompt], max_new=8, marker=LINES, static=static, chunk=5)
+    (written,) = generate(model, [prompt], max_new=6, marker=LINES, static=static, chunk=5)
     assert written.tokens == expected
     assert written.ended == "length"
 
@@ -51,16 +51,7 @@ def test_the_same_seed_writes_the_same_and_another_does_not():
     assert one == again != other
 
 
-def test_stop_ids_end_a_row_and_are_left_out():
-    model = small_decoder("flat_rope")
-    (free,) = generate(model, [[1, 2, 3]], max_new=10)
-    stop = free.tokens[4]
-    (ended,) = generate(model, [[1, 2, 3]], max_new=10, stop_ids=[stop])
-    assert ended.tokens == free.tokens[: free.tokens.index(stop)]
-    assert ended.ended == "stop"
-
-
-def test_stop_strings_end_a_row_and_its_text():
+def test_stop_ids_and_stop_strings_end_a_row():
     model = small_decoder("flat_rope")
 
     def decode(ids):
@@ -72,6 +63,9 @@ def test_stop_strings_end_a_row_and_its_text():
     assert ended.text == free.text[: free.text.index(stop)]
     assert ended.ended == "stop"
     assert len(ended.tokens) == len(ended.text) + 3
+    (ended,) = generate(model, [[1, 2, 3]], max_new=30, stop_ids=free.tokens[4:5])
+    assert ended.tokens == free.tokens[: free.tokens.index(free.tokens[4])]
+    assert ended.ended == "stop"
 
 
 def test_every_token_is_told_as_it_comes():
@@ -94,11 +88,10 @@ logits_lists = st.lists(
 @given(logits=logits_lists, top_k=st.integers(1, 40), top_p=st.floats(0.01, 1.0))
 def test_sampling_keeps_the_fewest_likely_tokens(logits, top_k, top_p):
     values = torch.tensor(logits)
-    none = torch.empty(0, dtype=torch.int64)
-    kept = Sampling(top_k=top_k).filtered(values, none) > float("-inf")
+    kept = Sampling(top_k=top_k).filtered(values, NONE) > float("-inf")
     assert kept.sum() == min(top_k, len(logits))
     assert values[kept].min() >= values[~kept].max() if (~kept).any() else True
-    kept = Sampling(top_p=top_p).filtered(values, none) > float("-inf")
+    kept = Sampling(top_p=top_p).filtered(values, NONE) > float("-inf")
     ordered = values.softmax(-1)[kept].sort(descending=True).values
     assert ordered.sum() >= top_p - 1e-5
     assert ordered[:-1].sum() < top_p + 1e-5
@@ -113,31 +106,26 @@ def test_the_repetition_penalty_lowers_what_was_seen():
 
 def test_draws_follow_the_chances():
     generator = torch.Generator().manual_seed(0)
-    logits, none = torch.tensor([0.0, 1.0, 2.0]), torch.empty(0, dtype=torch.int64)
-    draws = torch.tensor([Sampling().draw(logits, none, generator) for _ in range(4000)])
+    logits = torch.tensor([0.0, 1.0, 2.0])
+    draws = torch.tensor([Sampling().draw(logits, NONE, generator) for _ in range(3000)])
     shares = torch.bincount(draws, minlength=3) / len(draws)
     torch.testing.assert_close(shares, logits.softmax(-1), atol=0.03, rtol=0)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "match"),
-    [
-        ({"temperature": -1.0}, "temperature must be at least 0"),
-        ({"top_k": 0}, "top_k must be at least 1"),
-        ({"top_p": 0.0}, "top_p must be above 0"),
-        ({"repetition_penalty": 0.0}, "repetition_penalty must be above 0"),
-    ],
-)
-def test_sampling_out_of_bounds_is_refused(wrong, match):
-    with pytest.raises(ValueError, match=match):
-        Sampling(**wrong)
-
-
-def test_what_cannot_be_written_is_refused():
-    model = small_decoder("flat_rope")
-    with pytest.raises(ValueError, match="at least one token"):
-        generate(model, [[]], max_new=3)
-    with pytest.raises(ValueError, match="stop_strings need decode"):
-        generate(model, [[1]], max_new=3, stop_strings=["x"])
-    with pytest.raises(ValueError, match="max_new must be at least 1"):
-        generate(model, [[1]], max_new=0)
+def test_what_makes_no_sense_is_refused():
+    for wrong, least in (("temperature", 0.0), ("top_k", 1)):
+        with pytest.raises(ValueError, match=f"{wrong} must be at least {least:.0f}"):
+            Sampling(**{wrong: least - 1})
+    for wrong in ("top_p", "repetition_penalty"):
+        with pytest.raises(ValueError, match=f"{wrong} must be above 0"):
+            Sampling(**{wrong: 0.0})
+    model, marked = small_decoder("flat_rope"), small_decoder("bilevel_learned_rope")
+    for call, reason in (
+        (lambda: generate(model, [[]], max_new=3), "at least one token"),
+        (lambda: generate(model, [], max_new=3), "at least one prompt"),
+        (lambda: generate(model, [[1]], max_new=3, stop_strings=["x"]), "stop_strings need decode"),
+        (lambda: generate(model, [[1]], max_new=0), "max_new must be at least 1"),
+        (lambda: generate(marked, [[1]], max_new=1), "the model counts segments: pass marker="),
+    ):
+        with pytest.raises(ValueError, match=reason):
+            call()

@@ -1,7 +1,7 @@
 """Tiny random models with transformers' interface, and the uncached generation they are held to."""
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -40,9 +40,16 @@ ENCODINGS = {
     ),
     "bipe_rope_yarn": _described("Bilevel", intra=LEARNED, inter={**ROPE, "stretch": YARN}),
 }
-# Our decoder with every scheme, and BiPE-RoPE on a stock class.
-KINDS = (*ENCODINGS, "llama_bipe_rope", "llama_bipe_rope_yarn")
-OLDEST = (("bipe_rope", "eager"), ("llama_bipe_rope", "sdpa"))  # run with the oldest, too
+# Our decoder with several schemes, and BiPE-RoPE on a stock class, by one path or the other.
+CASES = (
+    ("rope", "eager"),
+    ("bipe_rope", "eager"),
+    ("bipe_alibi", "sdpa"),
+    ("bipe_rope_yarn", "sdpa"),
+    ("llama_bipe_rope", "sdpa"),
+    ("llama_bipe_rope_yarn", "eager"),
+)
+OLDEST = (CASES[1], CASES[4])  # run with the oldest transformers, too
 
 
 def filled(model, *, std: float = 0.35):
@@ -60,27 +67,18 @@ def llama_config(cls=transformers.LlamaConfig, **others):
     return cls(**sizes, max_position_embeddings=512, **ENDS, **others)
 
 
-def model_of(
-    kind: str,
-    *,
-    attention: str = "sdpa",
-    layers: int = 2,
-    seed: int = 0,
-    vocab_size: int = VOCABULARY,
-):
-    torch.manual_seed(seed)
+def model_of(kind: str, *, attention: str = "sdpa", layers: int = 2, vocab_size=VOCABULARY):
+    torch.manual_seed(0)
     table = {"segment_table": PACKED_TABLE}
     if kind.startswith("llama"):
         cls = bilevel(LlamaForCausalLM)
         stretch = YARN if kind.endswith("yarn") else None
         config = llama_config(cls.config_class, intra_length=16, stretch=stretch, **table)
-        config.vocab_size = vocab_size
     else:
         cls = BipeForCausalLM
-        sizes = {"vocab_size": vocab_size, "width": WIDTH, "n_head": N_HEAD, "n_kv_head": 2}
-        sizes |= {"n_layer": 2, "mlp_width": 64, "encoding": ENCODINGS[kind]}
-        config = BipeConfig(**sizes, **ENDS, **table)
-    config.num_hidden_layers = layers
+        sizes = {"width": WIDTH, "n_head": N_HEAD, "n_kv_head": 2, "mlp_width": 64}
+        config = BipeConfig(**sizes, encoding=ENCODINGS[kind], **ENDS, **table)
+    config.num_hidden_layers, config.vocab_size = layers, vocab_size
     config._attn_implementation = attention
     return filled(cls(config))
 
@@ -109,47 +107,28 @@ def marked(params: Iterable, chosen: Collection) -> list:
     return [pytest.param(each, marks=mark if each in chosen else ()) for each in params]
 
 
-@dataclass
-class Case:
-    """A model, prompts, and what uncached generation makes of them."""
-
-    name: str
-    model: transformers.PreTrainedModel
-    prompts: list[Tensor]
-    expected: list[Tensor]
-    marks: list[Tensor]
-    expected_with_marks: list[Tensor]
-
-    def batch(self) -> tuple[Tensor, Tensor]:
-        """Return all prompts padded on the left, and their mask."""
-        width = max(LENGTHS)
-        ids = torch.zeros(len(self.prompts), width, dtype=torch.long)
-        for row, prompt in zip(ids, self.prompts, strict=True):
-            row[width - prompt.shape[1] :] = prompt
-        return ids, (ids > 0).long()
+def ids_of(rows: int, length: int, *, seed: int = 0, low: int = 1) -> Tensor:
+    return torch.randint(
+        low, VOCABULARY, (rows, length), generator=torch.Generator().manual_seed(seed)
+    )
 
 
-@pytest.fixture(
-    scope="module",
-    params=marked([(kind, attention) for kind in KINDS for attention in ("sdpa", "eager")], OLDEST),
-    ids=lambda param: "-".join(param),
-)
-def case(request) -> Case:
+@pytest.fixture(scope="module", params=marked(CASES, OLDEST), ids="-".join)
+def case(request) -> SimpleNamespace:
+    """A model, prompts with and without marks, and what uncached generation makes of them."""
     kind, attention = request.param
     model = model_of(kind, attention=attention)
-    generator = torch.Generator().manual_seed(1)
-
-    def drawn(high, length):
-        return torch.randint(1, high, (1, length), generator=generator)
-
-    prompts = [drawn(VOCABULARY, length) for length in LENGTHS]
-    marks = [(drawn(3, length) - 1).byte() * 2 for length in LENGTHS]
-    pairs = zip(prompts, marks, strict=True)
-    return Case(
+    prompts = [ids_of(1, length, seed=length) for length in LENGTHS]
+    marks = [(prompt % 3 == 0).byte() * 2 for prompt in prompts]
+    padded = torch.zeros(len(prompts), max(LENGTHS), dtype=torch.long)  # on the left
+    for row, prompt in zip(padded, prompts, strict=True):
+        row[-prompt.shape[1] :] = prompt
+    return SimpleNamespace(
         name=kind,
         model=model,
         prompts=prompts,
         expected=[uncached(model, prompt) for prompt in prompts],
         marks=marks,
-        expected_with_marks=[uncached(model, prompt, given) for prompt, given in pairs],
+        expected_with_marks=[uncached(model, *pair) for pair in zip(prompts, marks, strict=True)],
+        batch={"inputs": padded, "attention_mask": (padded > 0).long()},
     )

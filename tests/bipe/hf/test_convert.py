@@ -5,20 +5,13 @@ import json
 import pytest
 import torch
 from tokenizers import processors
-from transformers import (
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    GPTNeoXConfig,
-    GPTNeoXForCausalLM,
-    PreTrainedTokenizerFast,
-    pipeline,
-)
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast, pipeline
 
 from bipe import Positions
 from bipe.checkpoint import load_model, save_model
 from bipe.hf import BipeForCausalLM, SegmentingTokenizer
 from segmenters import Sentences
-from tests.bipe.hf.conftest import LENGTHS, filled, model_of
+from tests.bipe.hf.conftest import filled, model_of
 from tests.bipe.hf.test_layouts import stranger
 from tests.bipe.hf.test_tokenizer import TEXTS, trained
 from train.commands.after.converting import to_bipe, to_hf
@@ -57,9 +50,8 @@ def test_transformers_reads_a_run(run, tmp_path):
     at = Positions.from_marks(made["segment_marks"].byte())
     assert torch.equal(model(**made).logits, ours.logits(made["input_ids"], at))
     assert model.generation_config.eos_token_id == tokenizer.eos_token_id == 1
-    (written,) = pipeline("text-generation", model=str(tmp_path / "hf"))(
-        "He left.", max_new_tokens=4
-    )
+    write = pipeline("text-generation", model=str(tmp_path / "hf"))
+    (written,) = write("He left.", max_new_tokens=4)
     assert written["generated_text"].startswith("He left.")
     plain = PreTrainedTokenizerFast.from_pretrained(tmp_path / "hf")
     assert plain(TEXTS[0])["input_ids"] == made["input_ids"][0].tolist()
@@ -70,16 +62,14 @@ def spoken(folder, kind):
     fast = trained(kind)
     if kind == "metaspace":
         begin = ("<unk>", fast.token_to_id("<unk>"))
-        fast.post_processor = processors.TemplateProcessing(
-            single="<unk> $A", special_tokens=[begin]
-        )
+        how = {"single": "<unk> $A", "special_tokens": [begin]}
+        fast.post_processor = processors.TemplateProcessing(**how)
     made = PreTrainedTokenizerFast(tokenizer_object=fast, eos_token="<eos>", unk_token="<unk>")
     made.save_pretrained(folder)
     return made
 
 
-@pytest.mark.parametrize("kind", SIZE)
-@pytest.mark.parametrize("name", ["Llama", "Qwen3"])
+@pytest.mark.parametrize(("name", "kind"), [("Llama", "metaspace"), ("Qwen3", "bytes")])
 def test_a_stranger_comes_and_goes(name, kind, tmp_path):
     theirs = stranger(name, vocab_size=SIZE[kind] + 5)
     theirs.save_pretrained(tmp_path / "theirs")
@@ -105,25 +95,12 @@ def test_what_bipe_hf_saved_is_a_run(tmp_path):
     to_bipe(str(tmp_path / "theirs"), tmp_path / "run")
     ours, notes = load_model(tmp_path / "run" / "model")
     assert notes["origin"] == {"model_type": "bipe_llama"}
-    ids = torch.arange(3, 3 + max(LENGTHS))[None]
-    marks = (torch.arange(ids.shape[1]) % 5 == 0).byte()[None] * 2
+    marks = (torch.arange(20) % 5 == 0).byte()[None] * 2
+    ids = torch.arange(3, 23)[None]
     with torch.no_grad():
-        expected = theirs(ids, segment_marks=marks).logits
         made = ours.logits(ids, Positions.from_marks(marks, packed=False))
+        expected = theirs(ids, segment_marks=marks).logits
     torch.testing.assert_close(made, expected, atol=2e-5, rtol=1e-4)
-
-
-def test_models_of_another_block_are_refused(tmp_path):
-    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
-    models = {
-        "gemma3_text": stranger("Gemma3"),
-        "gpt_neox": GPTNeoXForCausalLM(GPTNeoXConfig(**sizes, intermediate_size=64)),
-    }
-    for kind, model in models.items():
-        model.save_pretrained(tmp_path / kind)
-        with pytest.raises(ValueError, match=f"{kind}: model_type must be one of .*'{kind}'"):
-            to_bipe(str(tmp_path / kind), tmp_path / "run")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [*models]
 
 
 def test_a_plain_tokenizer_file_fits_or_is_refused(tmp_path):

@@ -6,17 +6,23 @@ from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache
 
 from bipe import Decoder, Positions
 from bipe.hf import BipeConfig, BipeForCausalLM
-from tests.bipe.conftest import SCHEMES, small_decoder
-from tests.bipe.hf.conftest import ENCODINGS, PACKED_TABLE, VOCABULARY, marks_by_table, model_of
+from tests.bipe.conftest import ONE_EACH, small_decoder
+from tests.bipe.hf.conftest import (
+    ENCODINGS,
+    PACKED_TABLE,
+    VOCABULARY,
+    ids_of,
+    marks_by_table,
+    model_of,
+)
 
-IDS = torch.randint(1, VOCABULARY, (2, 24), generator=torch.Generator().manual_seed(4))
+IDS = ids_of(2, 24)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("name", ENCODINGS)
-def test_logits_are_the_decoders_bit_for_bit(name, dtype):
-    model = model_of(name).to(dtype)
-    decoder = Decoder(model.config.decoder_config()).to(dtype)
+def test_logits_are_the_decoders_bit_for_bit(name):
+    model = model_of(name).double()
+    decoder = Decoder(model.config.decoder_config()).double()
     decoder.load_state_dict(model.model.state_dict())
     marks = marks_by_table(IDS)
     whole = decoder.logits(IDS, Positions.from_marks(marks, packed=False))
@@ -27,7 +33,7 @@ def test_logits_are_the_decoders_bit_for_bit(name, dtype):
     assert torch.equal(made, padded)
 
 
-@pytest.mark.parametrize("name", SCHEMES)
+@pytest.mark.parametrize("name", ONE_EACH)
 def test_every_scheme_goes_on_from_a_cache(name):
     decoder = small_decoder(name).eval()
     model = BipeForCausalLM.of(decoder)
@@ -70,32 +76,32 @@ def test_a_folder_is_read_by_the_auto_classes(tmp_path):
     assert read.model.scheme.inter.slopes.dtype == model.model.scheme.inter.slopes.dtype
 
 
-def test_a_tied_head_is_one_tensor_again(tmp_path):
-    config = BipeConfig(vocab_size=VOCABULARY, tied_head=True, encoding=ENCODINGS["rope"], width=32)
-    model = BipeForCausalLM(config).eval()
+def test_a_new_model_is_drawn_as_our_decoders_are_and_a_tied_head_stays_one_tensor(tmp_path):
+    rope = ENCODINGS["rope"] | {"head_width": 16}
+    model = BipeForCausalLM(BipeConfig(vocab_size=VOCABULARY, tied_head=True, encoding=rope)).eval()
+    assert model.model.blocks[0].mlp.up.weight.std().item() == pytest.approx(0.02, rel=0.05)
+    assert torch.equal(model.model.norm.weight, torch.ones(64))
     model.save_pretrained(tmp_path)
     read = BipeForCausalLM.from_pretrained(tmp_path)
     assert read.model.head.weight is read.model.tokens.weight
     assert torch.equal(read(IDS).logits, model(IDS).logits)
 
 
-def test_a_new_model_is_drawn_as_our_decoders_are():
-    torch.manual_seed(0)
-    model = BipeForCausalLM(BipeConfig(width=64, encoding=ENCODINGS["rope"] | {"head_width": 16}))
-    assert model.model.blocks[0].mlp.up.weight.std().item() == pytest.approx(0.02, rel=0.05)
-    assert torch.equal(model.model.norm.weight, torch.ones(64))
-
-
-def test_vectors_may_replace_ids_when_marks_are_given():
+def test_vectors_hidden_states_and_kept_logits():
     model, marks = model_of("bipe_rope"), marks_by_table(IDS)
     vectors = model.get_input_embeddings()(IDS)
-    made = model(inputs_embeds=vectors, segment_marks=marks).logits
-    assert torch.equal(made, model(IDS, segment_marks=marks).logits)
-
-
-def test_hidden_states_and_kept_logits():
-    model = model_of("bipe_rope")
-    made = model(IDS, output_hidden_states=True, logits_to_keep=2)
+    made = model(
+        inputs_embeds=vectors, segment_marks=marks, output_hidden_states=True, logits_to_keep=2
+    )
+    torch.testing.assert_close(made.logits, model(IDS, segment_marks=marks).logits[:, -2:])
     assert len(made.hidden_states) == 3
-    assert torch.equal(model.model.head(made.hidden_states[-1])[:, -2:], made.logits)
+    scaled = model.model.scheme.intra.table.weight  # added to vectors before the first block
+    assert torch.equal(made.hidden_states[0][:, 0], vectors[:, 0] + scaled[0])
+    torch.testing.assert_close(model.model.head(made.hidden_states[-1])[:, -2:], made.logits)
     assert model(IDS, return_dict=False)[0].shape == (2, 24, VOCABULARY)
+    for wrong, reason in (
+        ({}, "exactly one of input_ids and inputs_embeds"),
+        ({"input_ids": IDS, "output_attentions": True}, "attention weights are never stored"),
+    ):
+        with pytest.raises(ValueError, match=reason):
+            model(**wrong)

@@ -25,21 +25,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*unclosed.*:ResourceWarning"),
 ]
 # Questions as PIQA has them; sentences end in contexts, continuations, and between the two.
-GOALS = [
-    "He left. She",
-    "Why? Nobody",
-    "def f(x):",
-    "It rained. Then (Mr. Smith",
-    "Dr.",
-    "A! B? C.",
-]
+GOALS = ["He left. She", "Why? Nobody", "def f(x):", "It rained. (Mr. Smith", "Dr.", "A! B?"]
 QUESTIONS = [
-    {
-        "goal": goal,
-        "sol1": "stayed! Then it rained.",
-        "sol2": "knew. " * at + "a x",
-        "label": at % 2,
-    }
+    {"goal": goal, "sol1": "stayed! It rained.", "sol2": "knew. " * at + "a x", "label": at % 2}
     for at, goal in enumerate(GOALS)
 ]
 TASK = """task: short_questions
@@ -64,12 +52,11 @@ def tokenizer():
     return SegmentingTokenizer(tokenizer_object=trained("bytes"), segmenter=Sentences())
 
 
-def asked():
-    return [
-        (f"Question: {each['goal']}\nAnswer:", f" {each[choice]}")
-        for each in QUESTIONS
-        for choice in ("sol1", "sol2")
-    ]
+ASKED = [
+    (f"Question: {each['goal']}\nAnswer:", f" {each[choice]}")
+    for each in QUESTIONS
+    for choice in ("sol1", "sol2")
+]
 
 
 @torch.no_grad()
@@ -95,20 +82,23 @@ def harness_of(folder, **options):
     return BipeLM(pretrained=str(folder), device="cpu", **options)
 
 
-def loglikelihoods(model, pairs):
+def loglikelihoods(model):
     from lm_eval.api.instance import Instance
 
     kind = {"request_type": "loglikelihood", "doc": {}}
-    wanted = [Instance(**kind, arguments=pair, idx=at) for at, pair in enumerate(pairs)]
+    wanted = [Instance(**kind, arguments=pair, idx=at) for at, pair in enumerate(ASKED)]
     return [value for value, _ in model.loglikelihood(wanted, disable_tqdm=True)]
 
 
 def test_its_loglikelihood_is_ours_in_batches_of_one_and_eight(run, folder):  # noqa: F811
     decoder, _ = load_model(run / "model")
-    expected = [our_loglikelihood(decoder, *pair) for pair in asked()]
-    found = [loglikelihoods(harness_of(folder, batch_size=size), asked()) for size in (1, 8)]
-    assert found[0] == pytest.approx(expected, abs=1e-4)
-    assert found[1] == pytest.approx(expected, abs=1e-4)
+    expected = pytest.approx([our_loglikelihood(decoder, *pair) for pair in ASKED], abs=1e-4)
+    for size in (1, 8):
+        model = harness_of(folder, batch_size=size)
+        assert loglikelihoods(model) == expected
+    # With the marks of another rule this bar could not be passed.
+    model.model.marks_of = lambda ids, *_, **__: torch.zeros_like(ids).byte()
+    assert loglikelihoods(model) != expected
 
 
 def test_needles_are_found_as_our_probe_finds_them(run, folder):  # noqa: F811
@@ -150,14 +140,6 @@ def test_texts_longer_than_rows_of_training_are_read_without_a_warning(folder, m
     assert len(told) == 1
 
 
-def test_segments_count(run, folder):  # noqa: F811
-    """The bar above could not be passed with the marks of another rule."""
-    model = harness_of(folder)
-    exact = loglikelihoods(model, asked())
-    model.model.marks_of = lambda ids, *_, **__: torch.zeros_like(ids).byte()
-    assert loglikelihoods(model, asked()) != pytest.approx(exact, abs=1e-2)
-
-
 def test_a_run_is_measured_and_its_report_has_the_results(run, tmp_path, capsys):  # noqa: F811
     questions = tmp_path / "questions.jsonl"
     questions.write_text("".join(f"{json.dumps(each)}\n" for each in QUESTIONS))
@@ -169,12 +151,11 @@ def test_a_run_is_measured_and_its_report_has_the_results(run, tmp_path, capsys)
     out, _ = capsys.readouterr()
     heads = next(line for line in out.splitlines() if line.startswith("|"))
     assert [head.strip() for head in heads.split("|")[1:4]] == ["Tasks", "Version", "Filter"]
-    assert "short_questions" in out
     rows = {row.measure: row for row in Journal(run / FILE).rows()}
     assert {"lm_eval_acc", "lm_eval_acc_norm"} <= rows.keys()
 
     decoder, _ = load_model(run / "model")
-    values = [our_loglikelihood(decoder, *pair) for pair in asked()]
+    values = [our_loglikelihood(decoder, *pair) for pair in ASKED]
     chosen = [int(second > first) for first, second in zip(values[::2], values[1::2], strict=True)]
     right = [pick == each["label"] for pick, each in zip(chosen, QUESTIONS, strict=True)]
     row = rows["lm_eval_acc"]
@@ -186,13 +167,12 @@ def test_a_run_is_measured_and_its_report_has_the_results(run, tmp_path, capsys)
     assert "short questions, lm eval acc" in (tmp_path / "report.html").read_text()
 
 
-@pytest.mark.parametrize(
-    ("words", "said"), [(["nowhere", "--tasks", "x"], "is not a folder"), ([], "usage: bipe")]
-)
-def test_a_place_that_is_none_is_one_line(words, said, capsys):
-    assert main(["lm-eval", *words]) == (2 if words else 0)
-    made = capsys.readouterr()
-    assert said in made.out + made.err
+def test_words_are_refused_or_told(capsys):
+    for words, said in ((["nowhere", "--tasks", "x"], "is not a folder"), ([], "usage: bipe")):
+        assert main(["lm-eval", *words]) == (2 if words else 0)
+        assert said in "".join(capsys.readouterr())
+    words = ["--tasks", "x", "allowed_targets=[ours, theirs]"]
+    assert _allowed(words) == (words[:2], ["ours", "theirs"])
 
 
 def test_a_segmenter_of_ones_own_is_let_in_as_it_was(run, tmp_path, monkeypatch):  # noqa: F811
@@ -207,9 +187,3 @@ def test_a_segmenter_of_ones_own_is_let_in_as_it_was(run, tmp_path, monkeypatch)
     with pytest.raises(ValueError, match="allowed_targets"):
         harness_of(made)
     assert type(harness_of(made, allowed=["ours."]).tokenizer.segmenter).__name__ == "Mine"
-
-
-def test_allowed_targets_are_no_words_of_the_harness():
-    assert _allowed(["--tasks", "x", "allowed_targets=[ours, theirs]"]) == (
-        ["--tasks", "x"], ["ours", "theirs"]
-    )  # fmt: skip

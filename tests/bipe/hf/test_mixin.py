@@ -13,6 +13,7 @@ from tests.bipe.hf.conftest import (
     WIDTH,
     YARN,
     filled,
+    ids_of,
     llama_config,
     marked,
     marks_by_table,
@@ -47,7 +48,7 @@ def family(name, **keys):
 @pytest.fixture(scope="module", params=marked(FAMILIES, ("Qwen3", "Gemma3")))
 def pair(request):
     base, model = family(request.param)
-    ids = torch.randint(12, VOCABULARY, (2, 24), generator=torch.Generator().manual_seed(2))
+    ids = ids_of(2, 24, low=12)
     ids[:, 5::6] = 4  # ends of segments
     return request.param, base, model, ids
 
@@ -89,8 +90,7 @@ def test_one_segment_with_a_table_of_zeros_rotates_by_zero(pair):
 
 def test_cached_is_uncached(pair):
     _, _, model, ids = pair
-    with torch.no_grad():
-        model.intra.weight.normal_(0, 0.3)
+    torch.nn.init.normal_(model.intra.weight, std=0.3)
     given = {"max_new_tokens": 6, "do_sample": False}
     prompt = ids[:1, :13]
     expected = model.generate(prompt, use_cache=False, **given)
@@ -110,27 +110,17 @@ def test_packed_is_alone(pair):
     torch.testing.assert_close(made, alone, atol=2e-5, rtol=1e-5)
 
 
-def test_a_folder_is_read_by_its_own_name_only(tmp_path):
-    _, model = family("Qwen3")
-    with torch.no_grad():
-        model.intra.weight.normal_(0, 0.3)
-    model.save_pretrained(tmp_path)
-    read = transformers.AutoModelForCausalLM.from_pretrained(tmp_path)
+def test_a_folder_is_read_by_its_own_name_and_a_plain_one_gets_a_table_of_zeros(tmp_path):
+    base, model = family("Qwen3")
+    torch.nn.init.normal_(model.intra.weight, std=0.3)
+    model.save_pretrained(tmp_path / "ours")
+    base.save_pretrained(tmp_path / "plain")
+    read = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "ours")
     ids = torch.arange(1, 20)[None]
-    assert type(read) is type(model)
+    assert type(read) is type(model) and read.config.model_type == "bipe_qwen3"
     assert torch.equal(read(ids).logits, model(ids).logits)
-    assert read.config.model_type == "bipe_qwen3"
-
-
-def test_a_plain_folder_gets_a_table_of_zeros(tmp_path):
-    base, model = family("Llama")
-    base.save_pretrained(tmp_path)
-    read = type(model).from_pretrained(tmp_path, intra_length=8)
-    assert read.intra.weight.shape == (8, WIDTH)
-    assert not read.intra.weight.any()
-    read.config.bilevel = False
-    ids = torch.arange(1, 20)[None]
-    assert torch.equal(read(ids).logits, base(ids).logits)
+    plain = type(model).from_pretrained(tmp_path / "plain", intra_length=8)
+    assert plain.intra.weight.shape == (8, WIDTH) and not plain.intra.weight.any()
 
 
 def test_a_stretch_counts_segments():
@@ -143,44 +133,25 @@ def test_a_stretch_counts_segments():
     assert inner.attention_scaling == pytest.approx(1.1386, abs=1e-4)
 
 
-DYNAMIC = {"_target_": "bipe.extension.DynamicNTK", "factor": 2.0, "original_length": 8}
-
-
-@pytest.mark.parametrize(
-    ("keys", "reason"),
-    [
-        ({"stretch": DYNAMIC}, "depends on the length"),
-        ({"stretch": {"_target_": "os.system"}}, "must start with"),
-        (
-            {
-                "stretch": YARN,
-                "rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4},
-            },
-            "one plain RoPE",
-        ),
-    ],
-)
-def test_a_stretch_that_cannot_be_is_refused(keys, reason):
-    cls = bilevel(transformers.LlamaForCausalLM)
-    with pytest.raises(ValueError, match=reason):
-        cls(llama_config(cls.config_class, **keys))
-
-
-def test_a_class_without_one_rotation_is_refused():
-    cls = bilevel(transformers.GPT2LMHeadModel)
-    config = cls.config_class(vocab_size=8, n_embd=8, n_layer=1, n_head=1)
-    with pytest.raises(ValueError, match="does not compute its rotation once"):
-        cls(config)
-
-
 @pytest.mark.usefixtures("unchecked_types")
-def test_what_is_no_class_and_a_config_of_the_base_are_refused():
+def test_what_cannot_be_is_refused():
+    cls, other = bilevel(transformers.LlamaForCausalLM), bilevel(transformers.GPT2LMHeadModel)
+    scaled = {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4}
+    for keys, reason in (
+        ({"stretch": YARN | {"_target_": "bipe.extension.DynamicNTK"}}, "depends on the length"),
+        ({"stretch": {"_target_": "os.system"}}, "must start with"),
+        ({"stretch": YARN, "rope_parameters": scaled}, "one plain RoPE"),
+    ):
+        with pytest.raises(ValueError, match=reason):
+            cls(llama_config(cls.config_class, **keys))
     config = llama_config(transformers.LlamaConfig)
     for wrong in (config, transformers.LlamaConfig, "LlamaForCausalLM"):
         with pytest.raises(TypeError, match=r"must be a class of models, .* was: "):
             bilevel(wrong)
+    with pytest.raises(ValueError, match="GPT2LMHeadModel does not compute its rotation once"):
+        other(other.config_class(vocab_size=8, n_embd=8, n_layer=1, n_head=1))
     with pytest.raises(TypeError, match=r"by BipeLlamaForCausalLM\.config_class, was: Llama"):
-        bilevel(transformers.LlamaForCausalLM)(config)
+        cls(config)
 
 
 @torch.no_grad()
@@ -188,7 +159,7 @@ def test_what_is_no_class_and_a_config_of_the_base_are_refused():
 def test_the_base_model_called_by_itself_reads_segments(kind):
     """As TRL does, which computes the loss from its hidden states."""
     model = model_of(kind)
-    ids = torch.randint(1, 64, (2, 20), generator=torch.Generator().manual_seed(0))
+    ids = ids_of(2, 20)
     marks = (torch.arange(20) % 7 == 0).byte().expand(2, 20) * 2
     for given in ({}, {"segment_marks": marks}):
         hidden = model.base_model(input_ids=ids, **given).last_hidden_state

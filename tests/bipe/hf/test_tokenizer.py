@@ -1,5 +1,6 @@
 """SegmentingTokenizer and DataCollatorWithSegments: marks are those of prepared data."""
 
+import functools
 import json
 
 import datasets
@@ -12,9 +13,9 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast, pipeline
 
 from bipe import Positions
 from bipe.hf import BipeConfig, BipeForCausalLM, DataCollatorWithSegments, SegmentingTokenizer
-from segmenters import Auto, Levels, Lines, Newline, Sentences, mark, segment_ids
+from segmenters import Auto, Levels, Lines, Sentences, mark, segment_ids
 from segmenters.align import anchors_from_offsets
-from tests.bipe.hf.conftest import filled, model_of
+from tests.bipe.hf.conftest import ENCODINGS, LEARNED, filled, model_of
 
 TEXTS = [
     "He left. She (Mr. Smith's aunt) stayed! Why?\n\nNobody knew.  Then it rained.",
@@ -24,7 +25,10 @@ TEXTS = [
 ]
 
 
-def trained(kind):
+@functools.cache
+def _trained(kind):
+    special, alphabet = ["<pad>", "<eos>", "<unk>"], []
+    size = 320 + len(special)
     if kind == "bytes":
         fast = tokenizers.Tokenizer(models.BPE())
         fast.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -34,18 +38,16 @@ def trained(kind):
         fast = tokenizers.Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>"))
         fast.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
         fast.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace()])
-        alphabet = []
-    special = ["<pad>", "<eos>", "<unk>"] + (
-        [f"<0x{byte:02X}>" for byte in range(256)] if kind == "metaspace" else []
-    )
+        size += 256
     trainer = trainers.BpeTrainer(
-        vocab_size=320 + len(special),
-        special_tokens=special[:3],
-        initial_alphabet=alphabet,
-        show_progress=False,
+        vocab_size=size, special_tokens=special, initial_alphabet=alphabet, show_progress=False
     )
     fast.train_from_iterator([text for text in TEXTS if text.isascii()] * 4, trainer)
-    return fast
+    return fast.to_str()
+
+
+def trained(kind):
+    return tokenizers.Tokenizer.from_str(_trained(kind))
 
 
 @pytest.fixture(scope="module", params=["bytes", "metaspace"])
@@ -59,18 +61,22 @@ def tokenizer_of(fast, segmenter):
     )
 
 
-@pytest.mark.parametrize("segmenter", [Sentences(), Newline(), Lines()], ids=repr)
+@pytest.mark.parametrize("segmenter", [Sentences(), Lines()], ids=repr)
 def test_marks_are_those_of_the_text(fast, segmenter):
     tokenizer = tokenizer_of(fast, segmenter)
     made = tokenizer(TEXTS)
     for text, ids, marks in zip(TEXTS, made["input_ids"], made["segment_marks"], strict=True):
         encoding = fast.encode(text)
         assert ids == encoding.ids
-        assert (
-            marks
-            == mark(anchors_from_offsets(text, encoding.offsets), [segmenter.cut(text)]).tolist()
-        )
+        anchors = anchors_from_offsets(text, encoding.offsets)
+        assert marks == mark(anchors, [segmenter.cut(text)]).tolist()
         assert dict(tokenizer(text))["segment_marks"] == marks
+        if text and fast.token_to_id("\u0120"):  # the space of bytes: ids spell the whole text
+            assert tokenizer.marks_of_ids(ids) == marks
+    assert (
+        tokenizer(TEXTS[0], truncation=True, max_length=9)["segment_marks"]
+        == (made["segment_marks"][0][:9])
+    )
 
 
 def test_padding_has_no_marks_on_either_side(fast):
@@ -88,12 +94,6 @@ def test_padding_has_no_marks_on_either_side(fast):
             for marks, real, expected in rows:
                 assert marks[real].tolist() == expected
                 assert not marks[~real].any()
-
-
-def test_truncated_and_overflowing_rows_are_marked(fast):
-    tokenizer = tokenizer_of(fast, Sentences())
-    whole = tokenizer(TEXTS[0])["segment_marks"]
-    assert tokenizer(TEXTS[0], truncation=True, max_length=9)["segment_marks"] == whole[:9]
 
 
 def test_a_folder_is_read_with_its_segmenter_and_by_anybody(fast, tmp_path):
@@ -135,41 +135,27 @@ def test_pairs_and_words_are_refused(fast):
             tokenizer("a", **given)
 
 
-def test_marks_of_ids_are_those_of_the_text():
-    tokenizer = tokenizer_of(trained("bytes"), Sentences())
-    for text in TEXTS[:3]:
-        made = tokenizer(text)
-        assert tokenizer.marks_of_ids(made["input_ids"]) == made["segment_marks"]
-
-
-def test_an_attached_model_generates_by_both_rules():
-    tokenizer = tokenizer_of(trained("bytes"), Sentences())
-    model = model_of("bipe_rope")
-    model.resize_token_embeddings(len(tokenizer))
-    filled(model)
-    tokenizer.attach(model, TEXTS[:2])
-    about = model.config.segment_table["about"]
-    assert 0 <= about["disagreement"] < 0.2
-    given = tokenizer(TEXTS[0], return_tensors="pt")
-    for rule in ("table", "exact"):
-        made = model.generate(**given, max_new_tokens=6, do_sample=False, segmentation=rule)
-        again = model.generate(
-            **given, max_new_tokens=6, do_sample=False, segmentation=rule, use_cache=False
-        )
-        assert torch.equal(made, again)
-
-
-def test_the_pipeline_writes_text():
+def attached(texts=()):
+    """A tokenizer, and a model that knows its segments."""
     tokenizer = tokenizer_of(trained("bytes"), Sentences())
     model = model_of("bipe_alibi")
     model.resize_token_embeddings(len(tokenizer))
-    filled(model)
-    tokenizer.attach(model)
-    write = pipeline("text-generation", model=model, tokenizer=tokenizer)
-    made = write(TEXTS[0], max_new_tokens=4, do_sample=False)[0]["generated_text"]
+    tokenizer.attach(filled(model), texts)
+    return tokenizer, model
+
+
+def test_an_attached_model_generates_by_both_rules_and_in_a_pipeline():
+    tokenizer, model = attached(TEXTS[:2])
+    about = model.config.segment_table["about"]
+    assert 0 <= about["disagreement"] < 0.2 and about["tokens"] > 10
     ids = tokenizer(TEXTS[0], return_tensors="pt")
-    expected = model.generate(**ids, max_new_tokens=4, do_sample=False)[0]
-    assert made == tokenizer.decode(expected, skip_special_tokens=True)
+    given = {**ids, "max_new_tokens": 6, "do_sample": False}
+    for rule in ("exact", "table"):
+        made = model.generate(**given, segmentation=rule)
+        assert torch.equal(made, model.generate(**given, segmentation=rule, use_cache=False))
+    write = pipeline("text-generation", model=model, tokenizer=tokenizer)
+    (written,) = write(TEXTS[0], max_new_tokens=6, do_sample=False)
+    assert written["generated_text"] == tokenizer.decode(made[0], skip_special_tokens=True)
 
 
 class TestCollator:
@@ -231,25 +217,34 @@ class TestCollator:
 
     @pytest.mark.usefixtures("unchecked_types")
     def test_what_does_not_fit_is_refused(self):
-        collate = DataCollatorWithSegments(tokenizer=self.tokenizer)
-        with pytest.raises(ValueError, match="needs input_ids or text"):
-            collate([{"words": 1}])
-        with pytest.raises(ValueError, match=r"had: nothing; .*set remove_unused_columns=False"):
-            collate([{}])  # what the Trainer leaves of {"text": ...}
-        with pytest.raises(ValueError, match="as many"):
-            collate([{"input_ids": [1, 2], "segment_marks": [3]}])
-        with pytest.raises(ValueError, match="packed=True"):
-            DataCollatorWithSegments(tokenizer=self.tokenizer, flash=True)
-        with pytest.raises(ValueError, match="no padding"):
-            DataCollatorWithSegments(tokenizer=self.tokenizer, packed=True, pad_to_multiple_of=8)
+        def collator(tokenizer=self.tokenizer, **options):
+            return DataCollatorWithSegments(tokenizer=tokenizer, **options)
+
+        collate, model = collator(), self.model()
         plain = PreTrainedTokenizerFast(tokenizer_object=self.tokenizer.backend_tokenizer)
-        for without in (plain, tokenizer_of(plain.backend_tokenizer, None)):
-            with pytest.raises(ValueError, match="SegmentingTokenizer with a segmenter"):
-                DataCollatorWithSegments(tokenizer=without)([{"text": "One. Two."}])
-        with pytest.raises(TypeError, match="marker must be a Marker or a SegmentingTokenizer"):
-            self.model().follow(plain)
-        with pytest.raises(ValueError, match="texts must be a list of texts, was: str"):
-            self.tokenizer.attach(self.model(), "One. Two.")
+        without = tokenizer_of(plain.backend_tokenizer, None)
+        text = [{"text": "One. Two."}]
+        for call, reason in (
+            (lambda: collate([{"words": 1}]), "needs input_ids or text, had: words"),
+            # What the Trainer leaves of {"text": ...}.
+            (lambda: collate([{}]), r"had: nothing; .*set remove_unused_columns=False"),
+            (
+                lambda: collate([{"input_ids": [1, 2], "segment_marks": [3]}]),
+                "as many as the 2 inp",
+            ),
+            (lambda: collator(flash=True), "packed=True"),
+            (lambda: collator(packed=True, pad_to_multiple_of=8), "no padding"),
+            (lambda: collator(plain)(text), "SegmentingTokenizer with a segmenter"),
+            (lambda: collator(without)(text), "SegmentingTokenizer with a segmenter"),
+            (lambda: without.marker(), "the tokenizer has no segmenter"),
+            (lambda: model.follow(plain), "marker must be a Marker or a SegmentingTokenizer"),
+            (
+                lambda: self.tokenizer.attach(model, "One."),
+                "texts must be a list of texts, was: str",
+            ),
+        ):
+            with pytest.raises((ValueError, TypeError), match=reason):
+                call()
 
     def model(self):
         model = model_of("bipe_rope")
@@ -269,8 +264,7 @@ def test_several_levels_are_marked_and_followed():
     text = "He left. She stayed! Why?\n\nNobody knew.  Then it"
     made = tokenizer(text, return_tensors="pt")
     assert (made["segment_marks"] >> 1 & 3)[0].unique(return_counts=True)[1].tolist()[1:] == [3, 2]
-    learned = {"_target_": "bipe.encodings.Learned", "width": 32, "length": 16}
-    several = dict.fromkeys(("token", "sentence", "paragraph"), learned)
+    several = dict.fromkeys(("token", "sentence", "paragraph"), LEARNED)
     encoding = {"_target_": "bipe.encodings.multilevel.Multilevel", "encodings": several}
     config = BipeConfig(vocab_size=fast.get_vocab_size(), width=32, encoding=encoding)
     model = filled(BipeForCausalLM(config))
@@ -289,15 +283,14 @@ def test_several_levels_are_marked_and_followed():
     assert logits.argmax(-1).tolist() == row[-8:]
 
 
-@pytest.mark.parametrize("segmenter", [Sentences(), Lines()], ids=repr)
-def test_segment_ids_are_those_of_the_tokenizer_with_segments(fast, segmenter):
-    tokenizer = tokenizer_of(fast, segmenter)
-    expected = tokenizer(TEXTS)
+def test_segment_ids_are_those_of_the_tokenizer_with_segments(fast):
+    given = {"segmenter": Sentences()}
+    expected = tokenizer_of(fast, **given)(TEXTS)
     plain = PreTrainedTokenizerFast(tokenizer_object=fast, pad_token="<pad>")
     plain(TEXTS[:2], padding=True)  # leaves padding switched on
     for own in (fast, plain):
-        made = segment_ids(TEXTS, own, segmenter=segmenter)
-        alone = segment_ids(TEXTS[0], own, segmenter=segmenter)
+        made = segment_ids(TEXTS, own, **given)
+        alone = segment_ids(TEXTS[0], own, **given)
         for name in ("input_ids", "segment_marks"):
             assert [row.tolist() for row in made[name]] == expected[name]
             assert np.array_equal(alone[name], made[name][0])
@@ -305,29 +298,19 @@ def test_segment_ids_are_those_of_the_tokenizer_with_segments(fast, segmenter):
         at = Positions.from_marks(torch.from_numpy(made["segment_marks"][row])[None])
         assert made["inter_ids"][row].tolist() == at.inter[0].tolist()
         assert made["intra_ids"][row].tolist() == at.intra[0].tolist()
-
-
-def test_segment_ids_map_a_dataset(fast):
-    given = {"tokenizer": fast, "segmenter": Sentences()}
     table = datasets.Dataset.from_dict({"text": TEXTS[:2]})
-    mapped = table.map(segment_ids, batched=True, input_columns="text", fn_kwargs=given)
-    made = segment_ids(TEXTS[:2], **given)
-    assert mapped["intra_ids"][:] == [row.tolist() for row in made["intra_ids"]]
+    how = {"batched": True, "input_columns": "text", "fn_kwargs": {"tokenizer": fast, **given}}
+    mapped = table.map(segment_ids, **how)["intra_ids"][:]
+    assert mapped == [row.tolist() for row in made["intra_ids"][:2]]
 
 
 @torch.no_grad()
 def test_a_segmenter_chosen_for_each_document_generates_by_the_table_and_exactly(fast):
     tokenizer = tokenizer_of(fast, Auto())
-    learned = {"_target_": "bipe.encodings.Learned", "width": 32, "length": 16}
-    alibi = {"_target_": "bipe.encodings.ALiBi", "n_head": 4}
-    encoding = {"_target_": "bipe.encodings.Bilevel", "intra": learned, "inter": alibi}
-    config = BipeConfig(vocab_size=len(tokenizer), width=32, encoding=encoding)
+    config = BipeConfig(vocab_size=len(tokenizer), width=32, encoding=ENCODINGS["bipe_alibi"])
     model = filled(BipeForCausalLM(config))
-    prompts = [
-        "He left. She stayed! Why?",
-        "import os\n\n\ndef f(x):\n    return x\n",
-        "# A\n\n* b\n",
-    ]
+    code = "import os\n\n\ndef f(x):\n    return x\n"
+    prompts = ["He left. She stayed! Why?", code, "# A\n\n* b\n"]
     with pytest.raises(ValueError, match=r"no id table: call tokenizer.attach"):
         model(tokenizer(prompts[0], return_tensors="pt")["input_ids"])
     tokenizer.attach(model, prompts)
