@@ -95,8 +95,16 @@ def study(*words):
     return Config.from_config(composed(*words))
 
 
+@functools.cache
 def tiny(encoding):
-    return study(f"encoding={encoding}", "model=tiny", "row_length=16")
+    """A small study; only an encoding with defaults of its own needs Hydra again."""
+    words = ["model=tiny", "row_length=16"]
+    node = OmegaConf.load(ROOT / "encoding" / f"{encoding}.yaml")
+    if "defaults" in node:
+        return study(f"encoding={encoding}", *words)
+    whole = compose("config", overrides=words)
+    OmegaConf.update(whole, "encoding", node, merge=False)
+    return Config.from_config(OmegaConf.to_container(whole, resolve=True))
 
 
 def test_every_file_is_a_choice_of_a_group():
@@ -128,14 +136,6 @@ def test_the_defaults_of_a_command_come_before_what_is_asked_for():
     assert (made.rows.packing, made.steps, made.row_length) == ("concat", 0, 64)
 
 
-@pytest.mark.parametrize("name", CHOICES["segmenter"])
-def test_every_segmenter_of_the_configuration_cuts(name):
-    source = study("corpus=text", f"{INSIDE['segmenter']}={name}").corpus["sources"]["text"]
-    text = "One. Two = 2.\nThree!\n"
-    cuts = build(source["segmenter"]).cut(text)
-    assert cuts[0] == 0 and cuts[-1] == len(text)
-
-
 @pytest.mark.parametrize("encoding", CHOICES["encoding"])
 def test_every_encoding_makes_a_model_that_runs(encoding):
     made = tiny(encoding)
@@ -162,7 +162,7 @@ def test_each_encoding_has_a_run_of_its_own_in_a_comparison():
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
 def test_a_comparison_of_encodings_leaves_none_out():
     flat, bilevel = listed_by_make("ENCODINGS"), listed_by_make("LEVELS")
-    several = {name for name in CHOICES["encoding"] if reads_several(name)}
+    several = {name for name in CHOICES["encoding"] if tiny(name).coarser > 0}  # demo's has one
     assert set(flat) == {*CHOICES["encoding"]} - {"bilevel"} - several
     assert len(set(flat)) == len(flat) and several == {"multilevel", "segatron", "segatron_xl"}
     assert bilevel == [name for name in flat if name in bilevel]
@@ -176,11 +176,6 @@ def test_a_comparison_of_encodings_leaves_none_out():
             assert name not in bilevel, f"Makefile: LEVELS must leave out {name}: {error}"
         else:
             assert name in bilevel, f"Makefile: LEVELS leaves out {name}"
-
-
-def reads_several(name):
-    """Return whether an encoding needs data of several levels, which those of the demo are not."""
-    return tiny(name).coarser > 0
 
 
 def listed_by_make(variable):
@@ -228,14 +223,11 @@ def test_every_stretch_makes_a_model_that_runs(name, encoding):
     assert decoder.logits(tokens, Positions.from_marks(marks)).shape == (2, 16, 31)
 
 
-def test_both_levels_of_a_bilevel_encoding_can_be_chosen():
-    words = ["encoding=bilevel", "encoding@encoding.intra=sinusoidal"]
-    made = study(*words, "encoding@encoding.inter=alibi")
+def test_levels_are_chosen_and_options_of_the_model_reach_the_encoding():
+    made = study("encoding=bilevel", "encoding@encoding.intra=sinusoidal",
+                 "encoding@encoding.inter=alibi")  # fmt: skip
     assert encoding_name(made.encoding) == "Bilevel(Sinusoidal, ALiBi)"
     Decoder(decoder_of(made, vocab_size=31))
-
-
-def test_options_of_the_model_reach_its_encoding():
     words = ["model.head_width=20", "model.qk_norm=both", "model.qkv_bias=qk", "model.n_kv_head=2"]
     for encoding in ("rope", "pope", "permuteformer"):
         made = study("model=tiny", f"encoding={encoding}", *(f"++{word}" for word in words))
@@ -285,16 +277,28 @@ def test_every_way_of_packing_is_one_that_the_data_module_knows(rows):
     assert made.rows.global_batch % made.rows.micro_batch == 0
 
 
+def recipe(made):
+    """What a paper says of its training."""
+    return (made.row_length, made.steps, made.rows.global_batch, made.optimizer["lr"],
+            made.optimizer["weight_decay"], made.schedule["_target_"].rpartition(".")[2],
+            made.schedule["warmup"], made.schedule["steps"])  # fmt: skip
+
+
 @pytest.mark.parametrize("words", [("experiment=scrolls_paper",), ("command=scrolls",)])
 def test_the_recipe_of_scrolls_is_that_of_the_paper(words):
     made = study(*{"command=scrolls": None, **dict.fromkeys(words)}, "task=qmsum", "data=x")
-    assert (made.row_length, made.steps, made.validate_every) == (8192, 5000, 50)
-    assert made.rows.global_batch == 64
-    assert (made.rows.prompt_level, made.rows.packing) == (1, "single")
-    assert (made.optimizer["lr"], made.optimizer["weight_decay"]) == (1e-5, 0.01)
-    assert made.schedule["_target_"] == "train.fit.optim.linear"
-    assert (made.schedule["warmup"], made.schedule["steps"]) == (50, 5000)
+    assert recipe(made) == (8192, 5000, 64, 1e-5, 0.01, "linear", 50, 5000)
+    assert (made.validate_every, made.rows.prompt_level, made.rows.packing) == (50, 1, "single")
     assert (made.scrolls.select, made.scrolls.beams) == ("best", 1)
+
+
+@pytest.mark.parametrize("name", ["rope", "bipe_rope"])
+def test_the_yarn_experiments_hold_the_recipe_of_the_paper(name):
+    made = study("command=extend", f"experiment=yarn_pile_{name}", "data=x")
+    assert made.checkpoint == f"runs/pile_151m/{name}"
+    assert (made.stretch["_target_"], made.stretch["factor"]) == ("bipe.extension.YaRN", 16)
+    assert (made.steps, made.row_length, made.extend.unit) == (500, 4096, None)
+    assert made.rows.packing == "long_first"
 
 
 @pytest.mark.parametrize("task", CHOICES["task"])
@@ -309,9 +313,6 @@ def test_every_logger_is_built_without_its_package(logger):
     built = study(f"logger={logger}").build("logger")
     assert list(built) == ([] if logger == "none" else [logger])
     assert all(isinstance(each, RunLogger) for each in built.values())
-
-
-def test_loggers_are_chosen_together():
     assert list(study("logger=[wandb,tensorboard]").logger) == ["wandb", "tensorboard"]
 
 
@@ -341,56 +342,35 @@ def test_what_an_experiment_evaluates_is_in_its_corpus(experiment):
 
 @pytest.mark.parametrize("experiment", PILE)
 def test_the_pile_experiments_hold_the_recipe_of_the_paper(experiment):
-    made = study(f"experiment={experiment}")
-    assert slug(encoding_name(made.encoding)) == experiment.removeprefix("pile_151m_")
+    made, arm = study(f"experiment={experiment}"), experiment.removeprefix("pile_151m_")
+    assert slug(encoding_name(made.encoding)) == arm
     config = decoder_of(made, vocab_size=32000)
     assert (config.n_layer, config.n_head, config.width, config.mlp_width) == (12, 12, 768, 3072)
-    assert not config.tied_head
-    assert made.row_length == 1024
-    assert made.steps == 500_000
-    assert made.rows.global_batch == 256
-    assert made.clip == 1.0
-    assert made.optimizer["lr"] == 1e-4
-    assert made.optimizer["weight_decay"] == 0.01
-    assert made.schedule["_target_"] == "train.fit.optim.linear"
-    assert (made.schedule["warmup"], made.schedule["steps"]) == (10_000, 500_000)
+    assert recipe(made) == (1024, 500_000, 256, 1e-4, 0.01, "linear", 10_000, 500_000)
+    assert (made.clip, config.tied_head) == (1.0, False)
     assert made.corpus["sources"]["pile"]["documents"]["path"] == "monology/pile-uncopyrighted"
     factor = made.build("schedule")
-    assert factor(10_000) == 1.0
-    assert factor(255_000) == pytest.approx(0.5)
+    assert (factor(10_000), factor(255_000)) == (1.0, pytest.approx(0.5))
+    with torch.device("meta"):
+        state = to_official(Decoder(config))
+    blocks, outside = 12 * (4 * 768**2 + 3 * 768 * 3072 + 2 * 768), 768 + 2 * 32000 * 768
+    table = 1024 * 768 if arm.startswith("bipe") else 0
+    count = {False: 162_417_408, True: 163_203_840}[bool(table)]
+    assert sum(tensor.numel() for tensor in state.values()) == count == blocks + outside + table
+    assert ("model.embeds.0.weight" in state) == bool(table)
 
 
 def test_the_pile_encodings_have_the_constants_of_the_release():
-    encodings = {name: study(f"experiment={name}").encoding for name in PILE}
-    assert len(encodings) == 4
-    assert encodings["pile_151m_rope"]["theta"] == 10000.0
-    assert encodings["pile_151m_bipe_rope"]["inter"]["theta"] == 10000.0
-    assert encodings["pile_151m_bipe_rope"]["intra"]["length"] == 1024
-    assert encodings["pile_151m_bipe_alibi"]["inter"]["multiplier"] == 96.0
-    slopes = build(encodings["pile_151m_bipe_alibi"]["inter"]).slopes
+    rope, bipe_rope, bipe_alibi = (
+        study(f"experiment=pile_151m_{name}").encoding
+        for name in ("rope", "bipe_rope", "bipe_alibi")
+    )
+    assert len(PILE) == 4 and rope["theta"] == bipe_rope["inter"]["theta"] == 10000.0
+    assert bipe_rope["intra"]["length"] == 1024
+    assert bipe_alibi["inter"]["multiplier"] == 96.0
     expected = [48, 24, 12, 6, 3, 1.5, 0.75, 0.375, 67.88, 33.94, 16.97, 8.49]
-    assert slopes.tolist() == pytest.approx(expected, abs=0.01)
-
-
-@pytest.mark.parametrize(
-    ("experiment", "count"),
-    [
-        ("rope", 162_417_408),
-        ("alibi", 162_417_408),
-        ("bipe_rope", 163_203_840),
-        ("bipe_alibi", 163_203_840),
-    ],
-)
-def test_the_pile_models_have_the_size_and_the_names_of_the_release(experiment, count):
-    made = study(f"experiment=pile_151m_{experiment}")
-    with torch.device("meta"):
-        state = to_official(Decoder(decoder_of(made, vocab_size=32000)))
-    blocks = 12 * (4 * 768**2 + 3 * 768 * 3072 + 2 * 768)
-    outside = 768 + 2 * 32000 * 768
-    table = 1024 * 768 if experiment.startswith("bipe") else 0
-    assert blocks + outside + table == count
-    assert sum(tensor.numel() for tensor in state.values()) == count
-    assert ("model.embeds.0.weight" in state) == bool(table)
+    slopes = build(bipe_alibi["inter"]).slopes.tolist()
+    assert slopes == pytest.approx(expected, abs=0.01)
 
 
 def test_the_paths_of_attention_are_listed():

@@ -77,7 +77,12 @@ def _command(words: list[str]) -> int:
         from train.launch import words as typed
 
         return start.start(typed.read(command, rest))
-    return int(loaded(called)(rest))
+    try:
+        return int(loaded(called)(rest) or 0)
+    except Exception as error:
+        if not is_mendable(error):
+            raise
+        raise ConfigError(f"{command.word}: {error}") from error
 
 
 def _fault(message: str, *, status: int = EXIT_FAULT) -> int:

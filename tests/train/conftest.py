@@ -1,5 +1,7 @@
 """The prepared data of the smoke experiment, once for all tests of this room."""
 
+import json
+
 import pytest
 
 from tests.train.studies import composed
@@ -59,3 +61,28 @@ def refused(bipe, tmp_path):
         return err.removeprefix("bipe: ").strip()
 
     return run
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A text of two paragraphs."""
+    path = tmp_path / "a.txt"
+    path.write_text("Dr. Brown came. He left!\n\nOne\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def segment(capfd):
+    """Run `bipe segment`: the standard output and what is said beside it."""
+
+    def run(*words, status=0):
+        assert main(["segment", *map(str, words)]) == status
+        return capfd.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def facts(segment):
+    """What --json tells of each document."""
+    return lambda *words: [*map(json.loads, segment(*words, "--json").out.splitlines())]

@@ -21,18 +21,15 @@ from train.errors import ConfigError
 from train.launch.words import opened
 
 ROOT = Path(__file__).parents[2]
-KEYS = ["there is no key", "no such key"]
 
 
-def test_help_names_the_commands(capsys):
-    assert main(["--help"]) == 0
-    out = capsys.readouterr().out
-    for command in ("prepare", "pretrain", "evaluate", "report"):
-        assert f"  bipe {command}" in out
-    assert main([]) == 2
-
-
-def test_the_version_is_told(capsys, monkeypatch):
+def test_help_and_version_are_told(capsys, monkeypatch):
+    assert main([]) == 2 and main(["--help"]) == 0
+    usage, again = capsys.readouterr().out.split("bipe: ")[1:]
+    assert usage == again and "  bipe prepare " in usage
+    assert main(["help", "prepare"]) == main(["prepare", "--help"]) == 0
+    page, again = capsys.readouterr().out.split("bipe prepare: ")[1:]
+    assert page == again
     monkeypatch.setattr("importlib.metadata.version", lambda name: "1.2.3")
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == "bipe 1.2.3\n"
@@ -54,35 +51,62 @@ def test_a_module_of_the_users_in_the_way_is_named(room, tmp_path):
     )
 
 
+OF_STUDY = [
+    ("pretrain experiment=smok", "pile_151m_bipe_rope"),
+    ("pretrain encoding=learned encoding.length=10",
+     "row_length must be at most encoding.length of a flat learned table (10), was: 64"),
+    ("pretrain row_length=10000000",
+     "row_length must be at most the training tokens of each source (proofs: "),
+    ("evaluate evaluate.runs=/nowhere", "evaluate.runs: '/nowhere' contains no trained run"),
+    ("evaluate evaluate.lengths=[]", "evaluate.lengths must be numbers from 1 up"),
+    ("evaluate evaluate.lengths=[0]", "evaluate.lengths must be numbers from 1 up"),
+    ("evaluate evaluate.lengths=[a]", "evaluate.lengths must be list[int], was: ['a']"),
+    ("evaluate evaluate.probing.trials=0", "evaluate.probing.trials must be at least 1, was: 0"),
+    ("evaluate evaluate.probing.depths=[2]", "evaluate.probing.depths must be shares from 0 to 1"),
+    ("report report.runs=/nowhere", "report.runs: '/nowhere' contains no trained run"),
+]  # fmt: skip
+ALONE = [
+    ("pretrian", "there is no command 'pretrian'; did you mean 'pretrain'?"),
+    ("prepare corpus=text out=new", "text: there is no such file or folder"),
+    ("pretrain attention=egaer", "did you mean 'eager'?"),
+    ("evaluate evaluate.protocol=window", "did you mean 'windows'?"),
+    ("evaluate evaluate.runs=bipe_rop", "did you mean 'bipe_rope'?"),
+    ("generate bipe_rop --prompt x", "did you mean 'bipe_rope'?"),
+    ("pretrain --config-file", "--config-file needs FILE"),
+    ("pretrain --config-file /nowhere.yaml", "--config-file /nowhere.yaml: there is no such file"),
+    ("pretrain steps = 3", "KEY=VALUE must have no spaces around =, was: 'steps'"),
+    ("pretrain steps= 3", "KEY=VALUE must have no spaces around =, was: '3'"),
+    ("pretrain steps =3", "KEY=VALUE must have no spaces around =, was: 'steps'"),
+    ("pretrain -m encoding=rope, alibi",
+     "a list of values must have no spaces, was: encoding=rope,alibi"),
+    ("pretrain --plan=3", "--plan takes no value, was: --plan=3"),
+    ("pretrain -m --cfg job seed=0,1", "--cfg is for one run: remove -m"),
+    ("pretrain --pln", "pretrain: there is no option --pln; did you mean '--plan'?"),
+    ("pretrain --zzz", "pretrain: there is no option --zzz; bipe pretrain --help lists the keys"),
+    ("evaluate --limit 3", "--limit is for prepare, not for bipe evaluate"),
+    ("pretrain lr=1", "there is no key 'lr'; did you mean optimizer.lr?"),
+    ("pretrain eos=x", "there is no key 'eos'; did you mean corpus.tokenizer.eos?"),
+    ("pretrain evaluate.trials=3", "did you mean evaluate.probing.trials?"),
+    ("pretrain encoding=rope encoding@encoding.inter=cope", "only encoding=bilevel has parts"),
+    ("pretrain encoding=rope,alibi",
+     "encoding=rope,alibi are several values: bipe COMMAND -m runs"),
+    ("pretrain optimizer.lr=0.1,1", "one list is 'optimizer.lr=[0.1,1]'"),
+    ("prepare corpus=text segmenter@corpus.sources.X.segmenter=auto",
+     "there is no segmenter@corpus.sources.X.segmenter: GROUP@PATH=NAME "),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("words", "cure"),
-    [
-        (("pretrain", "attention=egaer"), "did you mean 'eager'?"),
-        (("evaluate", "evaluate.protocol=window"), "did you mean 'windows'?"),
-        (("evaluate", "evaluate.runs={here}/bipe_rop"), "did you mean '{here}/bipe_rope'?"),
-        (("generate", "{here}/bipe_rop", "--prompt", "x"), "did you mean '{here}/bipe_rope'?"),
-    ],
-)
-def test_a_wrong_word_is_met_with_the_nearest(words, cure, refused, tmp_path):
-    (tmp_path / "bipe_rope").mkdir()
-    told = refused(*(word.format(here=tmp_path) for word in words), study=False)
-    assert cure.format(here=tmp_path) in told
-
-
-def test_help_of_a_command_is_its_page(capsys):
-    assert main(["help", "prepare"]) == 0
-    page = capsys.readouterr().out
-    assert main(["prepare", "--help"]) == 0
-    assert capsys.readouterr().out == page
-
-
-def test_an_unknown_command(refused):
-    told = refused("pretrian", study=False)
-    assert told == "there is no command 'pretrian'; did you mean 'pretrain'?"
+    ("words", "told", "study"), [(*each, study) for study in (True, False)
+                                 for each in (OF_STUDY if study else ALONE)]
+)  # fmt: skip
+def test_what_is_wrong_is_met_with_the_cure(words, told, study, refused, tmp_path):
+    (tmp_path / "here" / "bipe_rope").mkdir()
+    assert told in refused(*words.split(), study=study)
 
 
 def test_an_unknown_choice_of_a_group(refused):
-    told = refused("pretrain", "encoding=rop")
+    told = refused("pretrain", "encoding=rop", study=False)
     assert told.startswith(
         "Could not find 'encoding/rop'; did you mean 'rope'?\nthere are: alibi, "
     )
@@ -90,54 +114,20 @@ def test_an_unknown_choice_of_a_group(refused):
     told = refused("prepare", "corpus=mine", study=False).splitlines()
     assert "corpus=text" in told[1] and told[1].endswith(" corpus.sources.text.documents.path=PATH")
     assert told[2] == "your own YAML: FOLDER/corpus/mine.yaml and --config-dir FOLDER"
-    told = refused("pretrain", "experiment=smok")
-    assert "pile_151m_bipe_rope" in told
 
 
-def test_a_choice_at_a_path_that_is_not_there(refused):
-    told = refused("prepare", "corpus=text", "segmenter@corpus.sources.X.segmenter=auto")
-    assert told.startswith("there is no segmenter@corpus.sources.X.segmenter: GROUP@PATH=NAME ")
-    assert "optimizer" not in told
+@pytest.mark.parametrize("text", ["a: [", "- 1\n", "", "steps: 3\n", "steps: ${nothing}\n"])
+def test_a_file_that_is_no_configuration(refused, tmp_path, text):
+    (tmp_path / "here" / "x.yaml").write_text(text)
+    assert refused("pretrain", "--config-file", "x.yaml", study=False)
 
 
-def test_a_flat_learned_table_shorter_than_the_row(refused):
-    words = ("encoding=learned", "encoding.length=10")
-    assert refused("pretrain", *words) == (
-        "row_length must be at most encoding.length of a flat learned table (10), was: 64"
-    )
-
-
-def test_rows_longer_than_all_documents_together(refused):
-    told = refused("pretrain", "row_length=10000000")
-    assert told.startswith(
-        "row_length must be at most the training tokens of each source (proofs: "
-    )
-
-
-@pytest.mark.parametrize(
-    ("word", "told"),
-    [
-        ("evaluate.runs=/nowhere", "evaluate.runs: '/nowhere' contains no trained run"),
-        ("evaluate.lengths=[]", "evaluate.lengths must be numbers from 1 up"),
-        ("evaluate.lengths=[0]", "evaluate.lengths must be numbers from 1 up"),
-        ("evaluate.lengths=[a]", "evaluate.lengths must be list[int], was: ['a']"),
-        ("evaluate.probing.trials=0", "evaluate.probing.trials must be at least 1, was: 0"),
-        ("evaluate.probing.depths=[2]", "evaluate.probing.depths must be shares from 0 to 1"),
-    ],
-)
-def test_an_evaluation_that_makes_no_sense(refused, word, told):
-    assert told in refused("evaluate", word)
-
-
-def test_a_report_of_nothing(refused):
-    assert "report.runs: '/nowhere' contains no trained run" in refused(
-        "report", "report.runs=/nowhere"
-    )
-
-
-def test_a_missing_corpus(refused):
-    told = refused("prepare", "corpus=text", "out=new", study=False)
-    assert "text: there is no such file or folder" in told
+def test_the_composed_configuration_is_shown(bipe):
+    words = ("experiment=yarn_demo", "stretch=null", "limit=null", "steps=7", "--cfg", "job")
+    status, out, _ = bipe("extend", *words, study=False)
+    shown = yaml.safe_load(out)
+    assert (status, shown["stretch"], shown["limit"], shown["steps"]) == (0, None, None, 7)
+    assert shown["encoding"]["_target_"] == "bipe.encodings.Bilevel"
 
 
 def test_data_that_is_there_is_refused_kept_or_overwritten(bipe, data, tmp_path):
@@ -187,52 +177,6 @@ def test_a_run_can_be_repeated_from_its_own_configuration(bipe, tmp_path):
     assert curve(tmp_path / "again") == curve(tmp_path / "bipe_rope")
     stored = yaml.safe_load((tmp_path / "again" / "config.yaml").read_text())
     assert stored == yaml.safe_load(config.read_text()) | {"name": "again"}
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        ([], "--config-file needs FILE"),
-        (["/nowhere.yaml"], "--config-file /nowhere.yaml: there is no such file"),
-    ],
-)
-def test_a_missing_configuration_file(refused, words, told):
-    assert refused("pretrain", "--config-file", *words, study=False) == told
-
-
-@pytest.mark.parametrize("text", ["a: [", "- 1\n", "", "steps: 3\n", "steps: ${nothing}\n"])
-def test_a_file_that_is_no_configuration(refused, tmp_path, text):
-    (tmp_path / "here" / "x.yaml").write_text(text)
-    assert refused("pretrain", "--config-file", "x.yaml", study=False)
-
-
-def test_the_composed_configuration_is_shown(bipe):
-    status, out, _ = bipe("pretrain", "--cfg", "job", "steps=7")
-    assert status == 0
-    shown = yaml.safe_load(out)
-    assert shown["steps"] == 7
-    assert shown["encoding"]["_target_"] == "bipe.encodings.Bilevel"
-
-
-def test_no_choice_of_a_group(bipe):
-    words = ("experiment=yarn_demo", "stretch=null", "limit=null", "--cfg", "job")
-    status, out, _ = bipe("extend", *words, study=False)
-    shown = yaml.safe_load(out)
-    assert (status, shown["stretch"], shown["limit"]) == (0, None, None)
-
-
-def test_a_sweep_makes_one_run_each(bipe, tmp_path):
-    status, _, err = bipe("pretrain", "-m", "encoding=rope,alibi", "steps=1")
-    assert status == 0, err
-    assert {"rope", "alibi"} <= {path.name for path in tmp_path.iterdir()}
-    assert list((tmp_path / "here").iterdir()) == []
-
-
-def test_a_sweep_ends_at_its_first_fault(bipe, tmp_path):
-    status, _, err = bipe("pretrain", "-m", "optimizer.lr=-1,1e-3", "steps=1")
-    assert status == 2
-    assert "optimizer.lr must be above 0" in err
-    assert not (tmp_path / "bipe_rope").exists()
 
 
 @pytest.mark.parametrize("after", [0, 8])
@@ -340,32 +284,6 @@ def test_a_yaml_that_is_not_utf8_is_named(refused, tmp_path):
     file.write_bytes(b"a: caf\xe9\n")
     told = refused("pretrain", "--config-dir", ".", "encoding=mine")
     assert told == f"{file}: not UTF-8: invalid continuation byte (byte 6)"
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["steps", "=", "3"], "KEY=VALUE must have no spaces around =, was: 'steps'"),
-        (["steps=", "3"], "KEY=VALUE must have no spaces around =, was: '3'"),
-        (["steps", "=3"], "KEY=VALUE must have no spaces around =, was: 'steps'"),
-        (
-            ["-m", "encoding=rope,", "alibi"],
-            "a list of values must have no spaces, was: encoding=rope,alibi",
-        ),
-        (["--plan=3"], "--plan takes no value, was: --plan=3"),
-        (["-m", "--cfg", "job", "seed=0,1"], "--cfg is for one run: remove -m"),
-        (["--pln"], "pretrain: there is no option --pln; did you mean '--plan'?"),
-        (["--zzz"], "pretrain: there is no option --zzz; bipe pretrain --help lists the keys"),
-        (["lr=1"], "there is no key 'lr'; did you mean optimizer.lr?"),
-        (["eos=x"], "there is no key 'eos'; did you mean corpus.tokenizer.eos?"),
-        (["evaluate.trials=3"], "did you mean evaluate.probing.trials?"),
-        (["encoding=rope", "encoding@encoding.inter=cope"], "only encoding=bilevel has parts"),
-        (["encoding=rope,alibi"], "encoding=rope,alibi are several values: bipe COMMAND -m runs"),
-        (["optimizer.lr=0.1,1"], "one list is 'optimizer.lr=[0.1,1]'"),
-    ],
-)
-def test_a_word_that_is_mistyped_is_met_with_the_cure(refused, words, told):
-    assert told in refused("pretrain", *words, study=False)
 
 
 @pytest.mark.parametrize(

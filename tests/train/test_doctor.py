@@ -73,8 +73,8 @@ def test_it_reads_as_one_line_per_check(monkeypatch, tmp_path, capsys, without):
     assert lines[at + 1].strip().startswith("-> pip install -c ")
 
 
-@pytest.mark.parametrize("experiment", EXPERIMENTS)
-def test_every_experiment_can_be_examined(experiment):
+@pytest.mark.parametrize("experiment", {command_of(each): each for each in EXPERIMENTS}.values())
+def test_an_experiment_of_each_command_can_be_examined(experiment):
     command = command_of(experiment)
     words = [f"experiment={experiment}", *(["task=qmsum"] if command == "scrolls" else [])]
     made = composition.composed(typed("doctor", command, *words))
@@ -166,17 +166,19 @@ def test_a_missing_package_stops_a_study_before_it_works(without, tmp_path, data
     assert list(tmp_path.iterdir()) == []
 
 
-def test_wrong_words_are_refused(capsys):
-    assert main(["doctor", "scrols"]) == 2
-    assert "there is no command 'scrols'; did you mean 'scrolls'?" in capsys.readouterr().err
-    assert main(["doctor", "pretrain", "stepz=1"]) == 2
-    assert "there is no key 'stepz'" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("word", ["steps=3", "--config-dir=."])
-def test_words_of_no_study_are_refused(word, capsys):
-    assert main(["doctor", word]) == 2
-    assert "doctor: name the command of the study before" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("scrols", "there is no command 'scrols'; did you mean 'scrolls'?"),
+        ("pretrain stepz=1", "there is no key 'stepz'"),
+        ("steps=3", "doctor: name the command of the study before"),
+        ("--config-dir=.", "doctor: name the command of the study before"),
+        ("--ranks x", "--ranks must be a number of processes, was: x"),
+    ],
+)
+def test_wrong_words_are_refused(words, told, capsys):
+    assert main(["doctor", *words.split()]) == 2
+    assert told in capsys.readouterr().err
 
 
 def test_links_between_processes_are_measured(monkeypatch):

@@ -75,12 +75,9 @@ def test_long_ppl_over_all_tokens_is_perplexity(study):
     assert max(values(rows, "key_tokens").values()) < 0.1
 
 
-def test_who_decides_which_tokens_are_key_is_one_run(study):
+def test_several_runs_and_data_elsewhere_are_named(study, data):
     with pytest.raises(ConfigError, match=r"evaluator must name one run, was: .* with 2"):
         evaluated(study, f"evaluate.long_ppl={{evaluator: {study.out}}}")
-
-
-def test_data_elsewhere_is_named(study, data):
     with pytest.raises(DataError, match=rf"/data does not exist; .* trained on data={data}$"):
         run_command("evaluate", composed(f"out={study.out}"))
 
@@ -202,11 +199,15 @@ def test_a_measurement_of_ones_own_is_a_class_and_a_line(data, study, tmp_path, 
     ("sweep=stretch evaluate.sweep.methods=[]", "at least one, each once"),
     ("sweep=stretch evaluate.sweep.units=[tokens,tokens]", "each once"),
     ("sweep=stretch evaluate.sweep.factor=0.5", "must be at least 1"),
+    ("statistics.splits=[tests]", "statistics.splits"),
+    ("statistics.sources=[prose]", "statistics.sources: 'prose' is not a source"),
+    ("statistics.documents=0", "statistics.documents must be at least 1"),
 ])  # fmt: skip
 def test_what_cannot_be_measured_is_refused_by_its_key(study, word, rule):
     words = re.split(r" (?=[\w.]+=)", word)
+    command = "evaluate statistics" if word.startswith("statistics") else "evaluate"
     with pytest.raises(ValueError, match=rule):
-        evaluated(study, *words)
+        run_command(command, composed(*study.words, *words))
 
 
 def test_statistics_of_two_folders_side_by_side(data, tmp_path, capsys):
@@ -226,15 +227,3 @@ def test_statistics_of_two_folders_side_by_side(data, tmp_path, capsys):
     assert max(ends, key=ends.__getitem__) == "="
     page = (tmp_path / "segment_statistics.html").read_text()
     assert "two/proofs" in page and "<script" not in page
-
-
-@pytest.mark.parametrize(("word", "told"), [
-    ("statistics.splits=[tests]", "statistics.splits"),
-    ("statistics.sources=[prose]", "statistics.sources: 'prose' is not a source"),
-    ("statistics.documents=0", "statistics.documents must be at least 1"),
-])  # fmt: skip
-def test_statistics_of_what_is_not_there_are_refused(word, told, data, tmp_path, capsys):
-    words = ["experiment=smoke", f"data={data}", f"out={tmp_path}", word]
-    assert main(["evaluate", "statistics", *words]) == 2
-    assert told in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())

@@ -64,11 +64,6 @@ def test_a_module_is_found_beside_its_yaml(explain, tmp_path, monkeypatch):
     assert "my own" not in said  # that is of the module, which may hold several
 
 
-def test_a_config_dir_that_is_no_folder_is_refused(explain):
-    told = explain("encoding=rope", "--config-dir", "nowhere", status=2)
-    assert "--config-dir must name a folder, was: nowhere" in told
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_every_encoding_is_explained_without_data(name, explain, tmp_path):
     said = explain(f"encoding={name}")
@@ -80,42 +75,41 @@ def test_every_encoding_is_explained_without_data(name, explain, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_formula_and_source_are_those_of_the_module(explain):
-    said = explain("encoding=bilevel", "encoding@encoding.inter=kerple")
-    assert "Chi et al., 2205.09921, eq. 4 and 5" in said
-    assert "log      score - p ln(1 + a d)" in said
-    assert "inter: Kerple, uses inter ids (segments)" in said
-    assert "intra: Learned, uses intra ids (tokens of the segment)" in said
-    assert "parameters: 8 (p 4, a 4)" in said
+CHAIN = ["encoding=nope", "encoding._target_=bipe.encodings.Chain", "+encoding.links=["
+         + ", ".join(["{_target_: bipe.encodings.Flat, encoding: "
+                      "{_target_: bipe.encodings.ALiBi, n_head: 4}}"] * 2) + "]"]  # fmt: skip
+LINEAR = ["+encoding.stretch._target_=bipe.extension.Linear", "+encoding.stretch.factor=4.0"]
 
 
-def test_ids_are_those_of_cut_text(explain):
-    said = explain("encoding=bipe_alibi")
-    assert re.search(r"sentences \| Dr\. Bo counts twice\. \| One .* \| The other", said)
-    assert re.search(r"token  +\| +0 +1 +2 +3 \| +4 +5", said)
-    assert re.search(r"inter\* +\| +0 +0 +0 +0 \| +1 +1", said)
-    assert re.search(r"intra\* +\| +0 +1 +2 +3 \| +0 +1", said)
-
-
-def test_layers_far_and_stretch_are_named(explain):
-    said = explain("encoding=swan", "model.n_layer=4")
-    assert "layers 0, 1, 2" in said and "layers 3" in said
-    assert "far of schemes.windows: Window(" in said and "window=512" in said
-    assert "in passes at 1,024 ids (Window: 1 part" in said
-    said = explain("encoding=rope", "+encoding.stretch._target_=bipe.extension.Linear",
-                   "+encoding.stretch.factor=4.0")  # fmt: skip
-    assert "stretch of encoding: Linear(" in said and "factor=4.0" in said
-    said = explain("encoding=bipe_rope", "stretch=yarn", "stretch.factor=4.0")
-    assert said.startswith("BiPE-RoPE + YaRN,")
-    assert "stretch of inter: YaRN(" in said and "original_length=64" in said
-
-
-def test_the_paths_are_those_that_attention_takes(explain):
-    said = explain("encoding=shaw")
-    assert re.search(r"read: eager at 16 tokens \(few scores", said)
-    assert re.search(r"read: chunked at 1,024 tokens", said)
-    said = explain("encoding=shaw", "attention=chunked")
-    assert "chunked at 16, 1,024 tokens (as configured)" in said
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["encoding=bilevel", "encoding@encoding.inter=kerple"],
+         ["Chi et al., 2205.09921, eq. 4 and 5", r"log      score - p ln\(1 \+ a d\)",
+          r"inter: Kerple, uses inter ids \(segments\)", r"parameters: 8 \(p 4, a 4\)",
+          r"intra: Learned, uses intra ids \(tokens of the segment\)"]),
+        (["encoding=bipe_alibi"],
+         [r"sentences \| Dr\. Bo counts twice\. \| One .* \| The other",
+          r"token  +\| +0 +1 +2 +3 \| +4 +5", r"inter\* +\| +0 +0 +0 +0 \| +1 +1",
+          r"intra\* +\| +0 +1 +2 +3 \| +0 +1"]),
+        (["encoding=swan", "model.n_layer=4"],
+         ["layers 0, 1, 2", "layers 3", r"far of schemes\.windows: Window\(.*window=512",
+          r"in passes at 1,024 ids \(Window: 1 part"]),
+        (["encoding=rope", *LINEAR], [r"stretch of encoding: Linear\(.*factor=4\.0"]),
+        (["encoding=bipe_rope", "stretch=yarn", "stretch.factor=4.0"],
+         [r"^BiPE-RoPE \+ YaRN,", r"stretch of inter: YaRN\(.*original_length=64"]),
+        (["encoding=shaw"],
+         [r"read: eager at 16 tokens \(few scores", "read: chunked at 1,024 tokens"]),
+        (["encoding=shaw", "attention=chunked"], [r"chunked at 16, 1,024 tokens \(as configured"]),
+        (CHAIN, [r"links\.0\.encoding: ALiBi", r"links\.1\.encoding: ALiBi",
+                 "together, Chain: bias, in segments of 16 tokens"]),
+    ],
+)  # fmt: skip
+def test_what_is_told_of_parts_ids_and_paths(words, told, explain):
+    said = explain(*words)
+    assert [each for each in told if not re.search(each, said)] == []
+    if words == ["encoding=bipe_alibi"]:
+        assert "together" not in said
 
 
 def test_what_is_computed_costs(explain):
@@ -140,21 +134,6 @@ def test_curves_are_the_bias():
     assert torch.equal(torch.random.get_rng_state(), before)
     assert list(turned.heads) == ["every head"] and turned.drawn
     assert turned.heads["every head"][0] == max(turned.heads["every head"])
-
-
-def test_parts_that_share_a_hook_are_drawn_together(explain):
-    links = (
-        "[{_target_: bipe.encodings.Flat, encoding: {_target_: bipe.encodings.ALiBi, n_head: 4}}, "
-    )
-    links += (
-        "{_target_: bipe.encodings.Flat, encoding: {_target_: bipe.encodings.ALiBi, n_head: 4}}]"
-    )
-    said = explain(
-        "encoding=nope", "encoding._target_=bipe.encodings.Chain", f"+encoding.links={links}"
-    )
-    assert "links.0.encoding: ALiBi" in said and "links.1.encoding: ALiBi" in said
-    assert "together, Chain: bias, in segments of 16 tokens" in said
-    assert "together" not in explain("encoding=bipe_alibi")
 
 
 def test_pictures_are_files_that_are_the_same_each_time(explain, tmp_path):
@@ -184,6 +163,8 @@ def test_pictures_are_files_that_are_the_same_each_time(explain, tmp_path):
         (("encoding=rope", "--svg", "no/x.svg"), "there is no folder no"),
         (("encoding=rope", "--lengths", "0"), "must be numbers from 1 up, was: 0"),
         (("encoding=rope", "--colour"), "there is no option --colour"),
+        (("encoding=rope", "--config-dir", "no"), "--config-dir must name a folder, was: no"),
+        (("encoding=rope", "--file", "x"), "--file x: needs --page FILE"),
     ],
 )
 def test_what_cannot_be_explained_is_refused(words, told, explain, tmp_path):

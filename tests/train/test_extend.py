@@ -6,18 +6,14 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from hydra import compose, initialize_config_module
-from hydra.core.global_hydra import GlobalHydra
 
 from bipe import Cache, Positions
 from bipe.checkpoint import load_model, save_model
 from bipe.positions import Lengths
 from tests.train.studies import crashing, curve, losses, pretrain, same_weights, weights
 from train.cli import main
-from train.config import Config
 from train.evals.rows import FILE, Journal
 from train.fit.runs import read_config
-from train.launch.composition import register_resolvers
 
 YARN = ("stretch=yarn", "stretch.factor=4.0")
 SHORT = ("row_length=128", "steps=4")
@@ -65,7 +61,7 @@ def encoding_of(run):
     return json.loads((run / "model" / "config.json").read_text())["decoder"]["encoding"]
 
 
-def test_an_extended_run_says_what_was_done_to_its_parent(extended_run, parents):
+def test_an_extended_run_says_what_was_done_to_its_parent(extended_run, parents, data):
     run = extended_run("bipe_rope", *YARN)
     was, now = notes_of(parents / "bipe_rope"), notes_of(run)
     stretch = encoding_of(run)["inter"]["stretch"]
@@ -84,33 +80,25 @@ def test_an_extended_run_says_what_was_done_to_its_parent(extended_run, parents)
     assert not same_weights(run, parents / "bipe_rope")
     config = read_config(run)
     assert config["encoding"] == encoding_of(run)
-    assert config["model"]["width"] == 32
+    assert config["model"]["width"] == 32 and config["data"] == str(data)
     assert config["rows"]["packing"] == "long_first"
-
-
-def test_the_data_is_that_of_the_checkpoint_if_none_is_named(extended_run, data):
-    assert read_config(extended_run("rope"))["data"] == str(data)
 
 
 @pytest.mark.parametrize(
     ("encoding", "unit", "length"),
-    [("bipe_rope", "tokens", 64), ("rope", "tokens", 64), ("rope", "9", 9), ("bipe_rope", "9", 9)],
+    [("bipe_rope", "tokens", 64), ("rope", "tokens", 64), ("bipe_rope", "9", 9)],
 )
 def test_the_unit_can_be_asked_for(bipe, tmp_path, encoding, unit, length):
     status, told = bipe(encoding, *YARN, "steps=0", f"extend.unit={unit}")
     assert status == 0
     assert f"original length    {length} " in told
     assert "kept" in told and "interpolated" in told
+    assert bipe(encoding, "row_length=96", "steps=0", "seed=2")[0] == 0
+    made = {path.name for path in tmp_path.iterdir()}
+    assert made == {f"{encoding}_yarn4_{unit}", f"{encoding}_96_seed2"}
     made = encoding_of(tmp_path / f"{encoding}_yarn4_{unit}")
     rope = made["inter"] if encoding == "bipe_rope" else made.get("encoding", made)
     assert rope["stretch"]["original_length"] == length
-
-
-def test_seeds_and_row_lengths_have_folders_of_their_own(bipe, tmp_path):
-    assert bipe("rope", *YARN, "steps=0", "seed=2")[0] == 0
-    assert bipe("rope", "row_length=96", "steps=0", "seed=2")[0] == 0
-    made = {path.name for path in tmp_path.iterdir()}
-    assert made == {"rope_yarn4_seed2", "rope_96_seed2"}
 
 
 def test_without_steps_the_weights_are_those_of_the_checkpoint(bipe, parents, tmp_path):
@@ -130,15 +118,12 @@ def test_without_steps_the_weights_are_those_of_the_checkpoint(bipe, parents, tm
     assert notes_of(tmp_path / "x4")["positions"] == notes_of(parents / "rope")["positions"]
 
 
-def test_longer_rows_alone_are_trained_on_without_a_stretch(extended_run, parents):
-    """ALiBi goes on so, and so does what was stretched before."""
+def test_a_run_goes_on_with_longer_rows_alone_and_is_not_stretched_again(
+    bipe, extended_run, parents, tmp_path
+):
     run = extended_run("alibi")
     assert encoding_of(run) == encoding_of(parents / "alibi")
-    assert "stretch" not in notes_of(run)
-    assert np.isfinite(losses(run)).all()
-
-
-def test_a_stretched_run_goes_on_unstretched_and_is_not_stretched_again(bipe, tmp_path):
+    assert "stretch" not in notes_of(run) and np.isfinite(losses(run)).all()
     assert bipe("rope", *YARN, "steps=0")[0] == 0
     again = f"checkpoint={tmp_path / 'rope_yarn4'}"
     status, told = bipe("rope", again, *YARN, "steps=0")
@@ -256,7 +241,8 @@ MICRO = ("rows.micro_batch=1", "rows.validation_rows=0")
 @pytest.mark.parametrize("strategy", ["dynamic_ntk", "dynamic_yarn", "yarn"])
 @torch.no_grad()
 def test_cached_and_whole_passes_of_an_extended_run_agree(extended_run, strategy):
-    model, _ = load_model(extended_run("bipe_rope", f"stretch={strategy}") / "model")
+    words = ("row_length=128", "steps=0")
+    model, _ = load_model(extended_run("bipe_rope", f"stretch={strategy}", short=words) / "model")
     model = model.double()
     tokens = torch.arange(300)[None] * 7 % 50
     marks = torch.zeros(1, 300, dtype=torch.uint8)
@@ -290,23 +276,3 @@ def test_an_extended_run_is_evaluated_and_goes_on_writing(parents, data, tmp_pat
         assert main(["generate", f"out={run}", *prompt, *words]) == 0
     first, second = capfd.readouterr().out, weights(run)
     assert first and second
-
-
-@pytest.mark.parametrize("name", ["rope", "bipe_rope"])
-def test_the_yarn_experiments_hold_the_recipe_of_the_paper(name):
-    GlobalHydra.instance().clear()
-    register_resolvers()
-    with initialize_config_module("conf", version_base="1.3"):
-        words = ["command=extend", f"experiment=yarn_pile_{name}", "data=x"]
-        made = Config.from_config(_plain(compose("config", overrides=words)))
-    assert made.checkpoint == f"runs/pile_151m/{name}"
-    assert (made.stretch["_target_"], made.stretch["factor"]) == ("bipe.extension.YaRN", 16)
-    assert (made.steps, made.row_length) == (500, 4096)
-    assert made.rows.packing == "long_first"
-    assert made.extend.unit is None
-
-
-def _plain(config):
-    from omegaconf import OmegaConf
-
-    return OmegaConf.to_container(config, resolve=True)

@@ -85,25 +85,19 @@ def test_what_is_written_is_the_most_likely_by_the_segmenter_of_the_data(run, da
     assert "12 written" in err and "(1 ended at generate.max_new)" in err
 
 
-def test_the_prompt_comes_from_a_key_a_file_or_the_standard_input(write, tmp_path, monkeypatch):
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+def test_the_prompt_comes_from_a_key_a_file_or_the_standard_input(
+    write, end, tmp_path, monkeypatch
+):
+    """The last line end of a file is no part of it."""
     words = ("generate.max_new=9", "seed=5")
     _, out, _ = write(*words)
-    (tmp_path / "prompt.txt").write_bytes(PROMPT.encode())
-    assert write(*words, f"generate.file={tmp_path / 'prompt.txt'}", prompt=None)[1] == out
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(PROMPT.encode())))
-    assert write(*words, prompt=None)[1] == out
-    assert write(*words[:1], "seed=6")[1] != out
-
-
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_the_last_line_end_of_a_typed_prompt_is_no_part_of_it(write, end, tmp_path, monkeypatch):
-    words = ("generate.max_new=9", "seed=5")
-    _, out, _ = write(*words)
+    (tmp_path / "prompt.txt").write_bytes((PROMPT + end).encode())
+    assert write(*words, "--file", str(tmp_path / "prompt.txt"), prompt=None)[1] == out
     typed = io.TextIOWrapper(io.BytesIO((PROMPT + end).encode()))
     monkeypatch.setattr(sys, "stdin", typed)
     assert write(*words, prompt=None)[1] == out
-    (tmp_path / "prompt.txt").write_bytes((PROMPT + end).encode())
-    assert write(*words, "--file", str(tmp_path / "prompt.txt"), prompt=None)[1] == out
+    assert write(*words[:1], "seed=6")[1] != out
 
 
 @pytest.mark.parametrize("prompt", ["Hello, world", "I don't know", "def f(x):", "a=b", "# x", "3"])
@@ -254,13 +248,10 @@ def test_a_prompt_that_is_none_is_refused(write, tmp_path, prompt, told):
     assert str(file) in err and told in err
 
 
-def test_several_runs_are_named(write, run):
+def test_several_runs_and_another_tokenizer_are_refused(write, run, tmp_path):
     status, _, err = write(out=run.parent)
     assert status == 2
     assert "must be one run" in err and str(run) in err and str(run.parent / "alibi") in err
-
-
-def test_another_tokenizer_is_refused(write, run, tmp_path):
     corpus = ["experiment=smoke", f"out={tmp_path}", "corpus.tokenizer.vocab_size=270"]
     assert main(["prepare", *corpus]) == 0
     status, _, err = write(f"generate.data={tmp_path / 'data'}")

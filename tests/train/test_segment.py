@@ -18,30 +18,30 @@ from segmenters.show import CutText, page, shown, statistics, visible
 from segmenters.show.measures import summary
 from tests.segmenters.texts import any_text
 from train.cli import main
-from train.commands.segment import Choice, colours_of
+from train.commands.segment import Choice, _tokens, colours_of
 from train.data.rows.source_segmenter import built
 
 ROOT = Path(__file__).parents[2]
-TEXT = "Dr. Brown came. He left!\n\nOne\n"
+TEXT = "Dr. Brown came. He left!\n\nOne\n"  # of the fixture `file`
 CODES = re.compile(r"\x1b\[[0-9;]*m")
 
 
-@pytest.fixture
-def file(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_text(TEXT, encoding="utf-8")
-    return path
+def words_tokenizer(folder, vocabulary, *, splits="Whitespace"):
+    """A tokenizer of words, written to a folder."""
+    fast = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="a"))
+    fast.pre_tokenizer = getattr(tokenizers.pre_tokenizers, splits)()
+    fast.save(str(folder / "tokenizer.json"))
+    return fast
 
 
 def cut_of(text, segmenter=None):
     return CutText.by(segmenter or Sentences(backend="rules"), text, name="a", note="prose")
 
 
-def test_without_a_terminal_bars_stand_between_the_segments(file, capfdbinary):
-    assert main(["segment", str(file)]) == 0
-    shown = capfdbinary.readouterr()
-    assert shown.out.decode() == "Dr. Brown came. \u2502He left!\n\n\u2551One\n"
-    assert shown.err.decode() == f"{file}: prose, by default; 3 segments\n"
+def test_without_a_terminal_bars_stand_between_the_segments(file, segment):
+    shown = segment(file)
+    assert shown.out == "Dr. Brown came. \u2502He left!\n\n\u2551One\n"
+    assert shown.err == f"{file}: prose, by default; 3 segments\n"
 
 
 @given(text=any_text)
@@ -83,9 +83,8 @@ def test_colours_are_for_terminals_that_want_them(environment, wish, colours, mo
     assert colours_of(wish, is_terminal=False) == (colours if wish == "always" else 0)
 
 
-def test_json_holds_the_cuts_and_the_statistics(file, capsys):
-    assert main(["segment", str(file), "--json"]) == 0
-    facts = json.loads(capsys.readouterr().out)
+def test_json_holds_the_cuts_and_the_statistics(file, facts):
+    (facts,) = facts(file)
     assert facts["cuts"] == [0, 16, 26, 30] and facts["outer"] == [0, 26, 30]
     assert facts["segments"] == 3 and facts["characters"]["total"] == len(TEXT)
     assert facts["fingerprint"]["parameters"]["backend"] == "rules"
@@ -108,42 +107,37 @@ def test_statistics_count_lengths_and_separators():
 @given(text=any_text, data=st.data())
 def test_tokens_of_segments_are_those_that_a_loop_counts(text, data, tmp_path_factory):
     text = visible(text)
-    fast = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0}, unk_token="a"))
-    fast.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
-    path = tmp_path_factory.getbasetemp() / "tokenizer.json"
-    fast.save(str(path))
-    from train.commands.segment import _tokens
-
-    anchors = _tokens(str(path))(text).anchors
+    folder = tmp_path_factory.getbasetemp()
+    fast = words_tokenizer(folder, {"a": 0}, splits="WhitespaceSplit")
+    anchors = _tokens(str(folder))(text).anchors
     cut = CutText.by(Sentences(backend="rules"), text, name="a", anchors=anchors)
-    found = cut.tokens
-    offsets = fast.encode(text).offsets
-    starts = [start for start, _ in offsets]
-    counted = [
+    starts = [start for start, _ in fast.encode(text).offsets]
+    assert cut.tokens.tolist() == [
         sum(start <= place < end for place in starts)
         for start, end in zip(cut.cuts[:-1], cut.cuts[1:], strict=True)
     ]
-    assert found.tolist() == counted
 
 
-def test_tokens_are_counted_by_a_tokenizer(file, tmp_path, capsys):
-    fast = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0}, unk_token="a"))
-    fast.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-    fast.save(str(tmp_path / "tokenizer.json"))
-    words = ["segment", str(file), "--tokenizer", str(tmp_path)]
-    assert main([*words, "--json"]) == 0
-    facts = json.loads(capsys.readouterr().out)
-    assert facts["tokens_of_segments"] == [5, 3, 1] and facts["share_of_one_token"] == 0.3333
-    assert main([*words, "--stats"]) == 0
-    told = capsys.readouterr().out
+def test_tokens_are_counted_by_a_tokenizer(file, tmp_path, segment, facts):
+    words_tokenizer(tmp_path, {"a": 0})
+    words = (file, "--tokenizer", tmp_path)
+    (found,) = facts(*words)
+    assert found["tokens_of_segments"] == [5, 3, 1] and found["share_of_one_token"] == 0.3333
+    assert (
+        "--longest 2 tokens: needs --tokenizer PATH"
+        in segment(file, "--longest", "2 tokens", status=2).err
+    )
+    (found,) = facts(*words, "--longest", "2 tokens")
+    assert max(found["tokens_of_segments"]) == 2
+    told = segment(*words, "--stats").out
     assert re.search("tokens per segment +9", told) and "\u2588" in told
     assert "3 segments in 2 paragraphs; prose, by default" in told
     assert re.search(r"'\.' +33\.3% +50\.0%", told)
 
 
-def test_the_page_needs_no_other_file_and_holds_the_text(file, tmp_path, capfd):
+def test_the_page_needs_no_other_file_and_holds_the_text(file, tmp_path, segment):
     file.write_text('a < b & "c". Then.', encoding="utf-8")
-    assert main(["segment", str(file), "--html", str(tmp_path / "o.html")]) == 0
+    told = segment(file, "--html", tmp_path / "o.html").err
     made = (tmp_path / "o.html").read_text(encoding="utf-8")
     assert "a &lt; b &amp; &quot;c&quot;. </i>" in made and "<script" not in made
     assert not re.search(r"(src|href)=", made) and "<hr" in made
@@ -151,17 +145,14 @@ def test_the_page_needs_no_other_file_and_holds_the_text(file, tmp_path, capfd):
     assert made.index("<main>") < made.index("<h1>") and made.endswith("</main></body></html>\n")
     said = "segment 1, paragraph 0: 5 characters, 1 word; starts sentence after &#x27;.&#x27;"
     assert f'<i title="{said}">Then.</i>' in made
-    assert "1 document\n" in capfd.readouterr().err
+    assert "1 document\n" in told
     assert "&lt;/title&gt;" in page([cut_of("")], title="</title>")
 
 
-def test_a_token_on_the_page_has_its_ids(file, tmp_path):
-    fast = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "<": 1}, unk_token="a"))
-    fast.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-    fast.save(str(tmp_path / "tokenizer.json"))
+def test_a_token_on_the_page_has_its_ids(file, tmp_path, segment):
+    words_tokenizer(tmp_path, {"a": 0, "<": 1})
     file.write_text("It left. He < a\n", encoding="utf-8")
-    words = ["segment", str(file), "--tokenizer", str(tmp_path), "--html", str(tmp_path / "o.html")]
-    assert main(words) == 0
+    segment(file, "--tokenizer", tmp_path, "--html", tmp_path / "o.html")
     made = (tmp_path / "o.html").read_text(encoding="utf-8")
     found = re.findall(r'<b title="token (\d+) (.*?), id (\d): inter (\d), intra (\d)">', made)
     assert [(int(inter), int(intra)) for *_, inter, intra in found] == [
@@ -172,54 +163,36 @@ def test_a_token_on_the_page_has_its_ids(file, tmp_path):
     assert drawn == "It left. He &lt; a\n"
 
 
-def test_two_segmenters_stand_side_by_side(file, tmp_path, capfd):
-    page = tmp_path / "o.html"
-    words = ["segment", str(file), "--beside", "lines"]
-    assert main([*words, "--html", str(page)]) == 0
-    made = page.read_text(encoding="utf-8")
+def test_two_segmenters_stand_side_by_side(file, tmp_path, segment):
+    words = (file, "--beside", "lines")
+    segment(*words, "--html", tmp_path / "o.html")
+    made = (tmp_path / "o.html").read_text(encoding="utf-8")
     assert made.count("<pre>") == 2 and "1 cut by both; 1 only by prose, by default; " in made
     assert re.findall(r'<i class="(\w+)"[^>]*>([^<]*)', made) == [("x", "He left!\n\n")]
-    assert main(words) == 2
-    assert "--beside lines: needs --html OUT" in capfd.readouterr().err
+    assert "--beside lines: needs --html OUT" in segment(*words, status=2).err
 
 
-@pytest.mark.parametrize(
-    ("name", "label"),
-    [
-        ("a.txt", "prose"),
-        ("README", "prose"),
-        ("a.py", "code (python)"),
-        ("A.V", "coq"),
-        ("b.tex", "latex"),
-        ("c.lean", "lean"),
-        ("d.md", "markdown"),
-    ],
-)
-def test_the_kind_is_decided_by_the_name(name, label):
-    assert Choice().of("", name)[0] == label
-
-
-def test_statements_without_a_grammar_are_refused_or_called_lines(monkeypatch, capsys, tmp_path):
+def test_statements_without_a_grammar_are_refused_or_called_lines(monkeypatch, segment, tmp_path):
     monkeypatch.setattr("segmenters.code.parsed.find_spec", lambda name: None)
     (file := tmp_path / "m.rs").write_text("fn main() {\n  f(1,\n 2);\n}\n")
-    assert main(["segment", str(file), "--segmenter", "logical"]) == 2
-    assert "pip install tree-sitter tree-sitter-rust" in capsys.readouterr().err
-    assert main(["segment", str(file)]) == 0
-    told = capsys.readouterr().err
+    told = segment(file, "--segmenter", "logical", status=2).err
+    assert "pip install tree-sitter tree-sitter-rust" in told
+    told = segment(file).err
     assert "; 100% physical lines: no grammar of rust; 4 segments" in told
     assert "26 characters: physical lines: no grammar of rust; pip install tree-sitter" in told
 
 
-def test_listings_of_a_document_are_not_called_code_to_be_named(capsys, tmp_path):
+def test_listings_of_a_document_are_not_called_code_to_be_named(segment, tmp_path):
     (file := tmp_path / "a.md").write_text("A plan. Then:\n\n```cmake\nset(A)\nset(B)\n```\n")
-    assert main(["segment", str(file)]) == 0
-    assert capsys.readouterr().err == f"{file}: markdown, by name: a.md; 6 segments\n"
+    assert segment(file).err == f"{file}: markdown, by name: a.md; 6 segments\n"
 
 
 def test_what_is_asked_for_wins():
     label, why, segmenter = Choice(segmenter="lines").of("", "a.py")
     assert (label, why, segmenter) == ("lines", "as asked", Lines())
     assert Choice(kind="coq").of("", "a.py")[:2] == ("coq", "by kind: coq")
+    labels = {"README": "prose", "a.py": "code (python)", "A.V": "coq", "b.tex": "latex"}
+    assert {name: Choice().of("", name)[0] for name in labels} == labels
     label, _, segmenter = Choice(language="Python").of("", "a.txt")
     assert label == "code (python)" and segmenter.granularity == "logical"
     assert built("stride:length=7") == Stride(length=7)
@@ -229,11 +202,9 @@ def test_what_is_asked_for_wins():
 
 
 @pytest.mark.parametrize("name", sorted(set(SEGMENTERS) - {"spacy"}))
-def test_every_segmenter_shows_any_text(name, file, capsys):
+def test_every_segmenter_shows_any_text(name, file, facts):
     wish = f"{name}:ends=x" if name == "pattern" else name
-    assert main(["segment", str(file), "--segmenter", wish, "--json"]) == 0
-    facts = json.loads(capsys.readouterr().out)
-    assert facts["cuts"][-1] == len(TEXT)
+    assert facts(file, "--segmenter", wish)[0]["cuts"][-1] == len(TEXT)
 
 
 @pytest.mark.parametrize(
@@ -259,58 +230,54 @@ def test_every_segmenter_shows_any_text(name, file, capsys):
         (["a.txt", "--jsn"], "there is no option --jsn; did you mean '--json'?"),
     ],
 )
-def test_faults_are_one_line(words, message, file, capfd, monkeypatch):
+def test_faults_are_one_line(words, message, file, segment, monkeypatch):
     monkeypatch.chdir(file.parent)
     Path("binary").write_bytes(b"a\0b")
     Path("wide.txt").write_bytes("One. Two.".encode("utf-16"))
-    assert main(["segment", *words]) == 2
-    fault = capfd.readouterr().err
+    fault = segment(*words, status=2).err
     assert message in fault and len(fault.splitlines()) == 1
 
 
-def test_a_fault_does_not_keep_other_files_from_being_shown(file, capfd):
-    assert main(["segment", "nowhere.txt", str(file)]) == 2
-    shown = capfd.readouterr()
+def test_a_fault_does_not_keep_other_files_from_being_shown(file, segment):
+    (file.parent / "empty" / "in").mkdir(parents=True)
+    (file.parent / "empty" / ".hidden").touch()
+    shown = segment("nowhere.txt", file.parent / "empty", file, status=2)
     assert "nowhere.txt: No such file" in shown.err and "He left!" in shown.out
+    assert "empty: a folder without files" in shown.err
 
 
-def test_an_empty_file_has_no_segments(file, capfd):
+def test_an_empty_file_has_no_segments(file, segment):
     file.write_text("")
-    for option in ([], ["--stats"], ["--json"], ["--html", str(file.parent / "o.html")]):
-        assert main(["segment", str(file), *option]) == 0
-    assert "empty, no segments" in capfd.readouterr().err
+    for option in (["--stats"], ["--json"], ["--html", file.parent / "o.html"]):
+        segment(file, *option)
+    assert "empty, no segments" in segment(file).err
 
 
-def test_broken_text_is_shown_with_a_warning(file, capfd):
+def test_broken_text_is_shown_with_a_warning(file, segment):
     file.write_bytes(b"Yes. \xff\xfe No. It is \xef\xbf\xbd.")
-    assert main(["segment", str(file), "--json"]) == 0
-    shown = capfd.readouterr()
+    shown = segment(file, "--json")
     assert "not UTF-8 at byte 5; characters shown as U+FFFD: 2" in shown.err
     assert json.loads(shown.out)["characters"]["total"] == 20
 
 
-def test_folders_are_tables(file, capfd):
+def test_folders_are_tables(file, segment, facts):
     (file.parent / "b").mkdir()
     (file.parent / "b" / "c.py").write_text("x = 1\n")
     (file.parent / "b" / "d.bin").write_bytes(b"\0")
     (file.parent / ".hidden").write_text("no")
-    assert main(["segment", str(file.parent)]) == 0
-    shown = capfd.readouterr()
+    shown = segment(file.parent)
     rows = [line.split() for line in shown.out.splitlines()]
     assert rows[0] == ["document", "segments", "words/segment", "by"]
     assert [row[-1] for row in rows[1:3]] == ["default", "c.py"]
     assert ["all", "2", "4", "2.2"] in rows and "hidden" not in shown.out
     assert "1 file is not text" in shown.err
-    assert main(["segment", str(file.parent), "--json"]) == 0
-    lines = capfd.readouterr().out.splitlines()
-    assert [json.loads(line)["segmenter"] for line in lines] == ["prose", "code (python)"]
+    assert [each["segmenter"] for each in facts(file.parent)] == ["prose", "code (python)"]
 
 
-def test_the_standard_input_is_a_file_too(capfd, monkeypatch):
+def test_the_standard_input_is_a_file_too(segment, monkeypatch):
     typed = io.BytesIO(b"#!/usr/bin/env python3\nx = 1\n")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(typed))
-    assert main(["segment", "-"]) == 0
-    shown = capfd.readouterr()
+    shown = segment("-")
     assert "code (python), by first line" in shown.err
     assert shown.out.split("\u2502")[-1] == "x = 1\n"
 
@@ -350,33 +317,24 @@ def test_the_command_is_quick_and_loads_nothing_heavy(file):
     assert float(seconds) < 1.5  # of the processor, which others may use: a third on an idle one
 
 
-def test_levels_are_kept_counted_and_bounded(tmp_path, capsys):
-    path = tmp_path / "a.txt"
-    path.write_text("One, two; three. Four.\n")
+def test_levels_are_kept_counted_and_bounded(file, segment, facts):
+    file.write_text("One, two; three. Four.\n")
     name = Sentences().level_names[0]
-    asked = ["--segmenter", "clauses", "--levels", f"clause,{name}"]
-    assert main(["segment", str(path), *asked, "--json"]) == 0
-    facts = json.loads(capsys.readouterr().out)
-    assert facts["levels"] == {"clause": [0, 5, 10, 17, 23], name: [0, 17, 23]}
-    assert main(["segment", str(path), *asked]) == 0
-    assert f"levels: clause 4, {name} 2" in capsys.readouterr().err
-    assert main(["segment", str(path), "--segmenter", "newline", "--longest", "12", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["cuts"] == [0, 10, 17, 23]
-    assert main(["segment", str(path), "--segmenter", "newline", "--levels", "page"]) == 2
-    assert "levels to keep must be a number or among segment" in capsys.readouterr().err
+    asked = (file, "--segmenter", "clauses", "--levels", f"clause,{name}")
+    assert facts(*asked)[0]["levels"] == {"clause": [0, 5, 10, 17, 23], name: [0, 17, 23]}
+    assert f"levels: clause 4, {name} 2" in segment(*asked).err
+    lines = (file, "--segmenter", "newline")
+    assert facts(*lines, "--longest", "12")[0]["cuts"] == [0, 10, 17, 23]
+    told = segment(*lines, "--levels", "page", status=2).err
+    assert "levels to keep must be a number or among segment" in told
 
 
 @pytest.mark.parametrize(
     ("segmenter", "text", "told"),
-    [
-        (
-            Lines(granularity="logical", language="python"),
-            "import a\n\ndef f():\n    b()\n",
-            "4 segments in 2 parts (level method)",
-        ),
-        (Sentences(), "One. Two.\n\nThree.\n", "3 segments in 2 paragraphs"),
-        (Stride(length=5), "Ann: Yes.\n", "2 segments"),
-    ],
-)
+    [(Lines(granularity="logical", language="python"), "import a\n\ndef f():\n    b()\n",
+      "4 segments in 2 parts (level method)"),
+     (Sentences(), "One. Two.\n\nThree.\n", "3 segments in 2 paragraphs"),
+     (Stride(length=5), "Ann: Yes.\n", "2 segments")],
+)  # fmt: skip
 def test_parts_of_a_level_are_not_counted_as_what_names_it(segmenter, text, told):
     assert summary(CutText.by(segmenter, text, name="a")) == told

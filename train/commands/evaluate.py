@@ -1,7 +1,8 @@
 """`bipe evaluate`: measure trained runs on held-out documents, into RUN/evaluation.jsonl.
 
-bipe evaluate out=RUNS 'evaluate.probes=[passkey, niah_multikey, copy]'
-bipe evaluate out=RUNS sweep=stretch        also measures each way of stretching the model
+bipe evaluate out=runs/mine
+bipe evaluate out=runs/mine evaluate.lengths=[1,4] evaluate.probes=[passkey,copy]
+bipe evaluate statistics out=runs/mine                          # without a model
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -1,13 +1,11 @@
 """`bipe export DIR format=FORMAT out=FOLDER`: prepared data for other programs."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
 from segmenters.wording import counted
 from train.commands.after.words import place_and_options
 from train.data.store.export import FORMATS, SEQUENCES, export
-from train.errors import ConfigError, DataError
 
 USAGE = f"""usage: bipe export DIR format={"|".join(FORMATS)} out=FOLDER [sequences=...] [level=...]
 
@@ -19,26 +17,18 @@ Write prepared data for other programs: one set of files per split, verified fir
   sequences    what a sequence of Megatron's is: {" or ".join(SEQUENCES)}
   level        name or number of the finest level to write; its segments are the first"""
 _KEYS = ("format", "out", "sequences", "level")
-EXIT_FAULT = 2
 
 
-def main(words: list[str]) -> int:
-    """Run the command on its arguments; return the exit status."""
+def main(words: list[str]) -> None:
+    """Run the command on its arguments."""
     if {"-h", "--help"} & set(words):
         print(USAGE)
-        return 0
-    try:
-        folder, found = place_and_options(
-            words, keys=_KEYS, needed=("format", "out"), command="export"
-        )
-        options: dict[str, Any] = dict(found)
-        if options.get("level", "").isdecimal():
-            options["level"] = int(options["level"])
-        for done in export(Path(folder), **options):
-            files = ", ".join(map(str, done.files)) or "left out"
-            size = counted(done.documents, "document")
-            print(f"{done.source}/{done.split}: {size}: {files}", flush=True)
-    except (ConfigError, DataError, OSError) as fault:
-        print(f"bipe: export: {fault}", file=sys.stderr)
-        return EXIT_FAULT
-    return 0
+        return
+    folder, found = place_and_options(words, keys=_KEYS, needed=("format", "out"), command="export")
+    options: dict[str, Any] = dict(found)
+    if options.get("level", "").isdecimal():
+        options["level"] = int(options["level"])
+    for done in export(Path(folder), **options):
+        files = ", ".join(map(str, done.files)) or "left out"
+        size = counted(done.documents, "document")
+        print(f"{done.source}/{done.split}: {size}: {files}", flush=True)

@@ -1,10 +1,13 @@
 """`bipe extend`: continue a trained run on longer rows, with or without stretching its rotation;
 `bipe retrofit`: the same at its own row length, to teach a model of flat RoPE segments.
 
-    bipe extend checkpoint=runs/mine/bipe_rope stretch=yarn stretch.factor=16 row_length=4096
-    bipe extend checkpoint=runs/mine/alibi row_length=4096          no stretch: only longer rows
-    bipe extend checkpoint=runs/mine/bipe_rope stretch=yarn steps=0            no training
-    bipe retrofit checkpoint=runs/mine/rope stretch=gated
+    bipe extend checkpoint=runs/mine/bipe_rope out=runs/mine stretch=yarn row_length=4096
+    bipe extend checkpoint=RUN out=OUT stretch=rerope steps=0       # without training
+    bipe extend checkpoint=RUN out=OUT row_length=2048              # longer rows alone
+
+    bipe retrofit checkpoint=runs/mine/rope out=runs/mine stretch=gated
+    bipe retrofit -m checkpoint=RUN out=OUT stretch=gated,swap,drope  # with a control
+    bipe retrofit checkpoint=RUN out=OUT stretch=split steps=0       # without training
 
 Model and encoding are those of the checkpoint, and so is the data unless another is named.
 Under BiPE the original length of a stretch is a number of segments (docs/stretch.md). Ways of a
@@ -30,7 +33,6 @@ from bipe.build import TARGET, find
 from bipe.extension import STRATEGY, Extension, Retrofit, extend_config
 from train.commands.pretrain import fit_of, refuse_long_rows, rows_of
 from train.config import Config, allowed_prefixes, slug
-from train.config.sections import Extend
 from train.data.rows.datamodule import LMDataModule
 from train.errors import ConfigError
 from train.fit import runs
@@ -87,7 +89,7 @@ def _report_overruled_choices() -> None:
     chosen = HydraConfig.get().runtime.choices
     for group, default in (("model", "small"), ("encoding", "bipe_rope")):
         if chosen.get(group) not in (None, default):
-            _say(f"{group}={chosen[group]} of the experiment is ignored: the checkpoint sets it")
+            say(f"{group}={chosen[group]} of the experiment is ignored: the checkpoint sets it")
 
 
 def retrofit(config: Config, *, stored: Mapping[str, Any]) -> Path:
@@ -155,28 +157,22 @@ def start_of(
     """Return the model at the first step, with notes of its origin; report a stretch."""
     held = {"base_run": base.as_notes(), **notes}
     if done is not None:
-        _say(done.report)
+        say(done.report)
         held["stretch"] = [report.as_notes() for report in done.reports]
     elif "stretch" in base.notes:  # still in effect
         held["stretch"] = base.notes["stretch"]
     decoder = base.decoder if done is None else done.config
-    weights = _weights(base, decoder, config.allowed)
-    weight = float(config.extend.distill)
+    weights, options = _weights(base, decoder, config.allowed), config.extend
+    weight = float(options.distill)
     teacher = (base.model.requires_grad_(False), weight) if weight else None
-    return Start(
-        decoder=decoder,
-        weights=weights,
-        notes=held,
-        teacher=teacher,
-        adaptation=_adaptation(config.extend, new={*weights} - {*base.weights}),
-    )
-
-
-def _adaptation(options: Extend, *, new: set[str]) -> Adaptation:
     lora = None if options.lora is None else dataclasses.asdict(options.lora)
     if lora is not None:
         lora["alpha"] = float(lora["alpha"])
-    return Adaptation(new=new, new_lr=float(options.new_lr), lora=lora)
+    new = {*weights} - {*base.weights}
+    adaptation = Adaptation(new=new, new_lr=float(options.new_lr), lora=lora)
+    return Start(
+        decoder=decoder, weights=weights, notes=held, teacher=teacher, adaptation=adaptation
+    )
 
 
 def _weights(base: BaseRun, decoder: DecoderConfig, allowed: tuple[str, ...]) -> dict[str, Tensor]:
@@ -192,29 +188,17 @@ def _weights(base: BaseRun, decoder: DecoderConfig, allowed: tuple[str, ...]) ->
 
 
 def write_base(
-    start: Start,
-    base: BaseRun,
-    config: Config,
-    *,
-    folder: Path,
-    stored: Mapping[str, Any],
+    start: Start, base: BaseRun, config: Config, *, folder: Path, stored: Mapping[str, Any],
     command: str,
-) -> Path:
+) -> Path:  # fmt: skip
     """Write a run folder with the base run's weights; its notes are kept, since they still hold."""
     model = Decoder(start.decoder, allowed=config.allowed)
     model.load_state_dict(start.weights or {})
     notes = {**base.notes, **start.notes}
-    if_exists = config.if_exists
-    files = read_files(base.folder)
     return write_untrained(
-        model,
-        notes,
-        files=files,
-        folder=folder,
-        config=stored,
-        if_exists=if_exists,
-        command=command,
-    )
+        model, notes, files=read_files(base.folder), folder=folder, config=stored,
+        if_exists=config.if_exists, command=command,
+    )  # fmt: skip
 
 
 def default_name(config: Config, *, changed: str = "", seeded: bool = False) -> str:
@@ -245,7 +229,7 @@ def _report_long_documents(rows: LMDataModule, *, steps: int, before: Any) -> fl
     found = rows.statistics(steps=steps)
     read = sum(each.read * (1 - each.padding) for each in found)
     share = sum(each.read * (1 - each.padding) * each.long_documents for each in found) / read
-    _say(
+    say(
         f"{share:.1%} of tokens come from documents of at least row_length ({rows.row_length}; "
         f"the checkpoint had {before})"
     )
@@ -261,5 +245,6 @@ def _report_long_documents(rows: LMDataModule, *, steps: int, before: Any) -> fl
 
 
 @rank_zero_only
-def _say(text: str) -> None:
+def say(text: str) -> None:
+    """Print a line to the standard error, of one process of a run."""
     print(text, file=sys.stderr, flush=True)

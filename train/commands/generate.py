@@ -1,7 +1,8 @@
 """`bipe generate`: continue a prompt with a trained run.
 
-    bipe generate runs/demo/bipe_rope --prompt 'In the beginning'
-    bipe generate runs/demo/bipe_rope generate.temperature=0 generate.max_new=50 < prompt.txt
+    bipe generate runs/mine/bipe_rope --prompt 'It was'
+    bipe generate runs/mine/bipe_rope --file prompt.txt generate.temperature=0
+    echo 'It was' | bipe generate runs/mine/bipe_rope
 
 Tokenizer and segmenter are those of the run's training data; the segmenter marks token by token.
 The text is shown as it is generated. Without a terminal the output is only the generated text.

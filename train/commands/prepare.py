@@ -1,4 +1,9 @@
-"""`bipe prepare`: documents -> segments -> tokens and marks on disk, once."""
+"""`bipe prepare`: documents -> segments -> tokens and marks on disk, once.
+
+bipe prepare corpus=text corpus.sources.text.documents.path=FOLDER out=runs/mine
+bipe prepare corpus=jsonl corpus.sources.text.documents.path=FILE --dry-run
+bipe prepare segmenter@corpus.sources.text.segmenter=auto --limit 100
+"""
 
 import sys
 from collections.abc import Mapping

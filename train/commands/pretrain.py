@@ -1,4 +1,9 @@
-"""`bipe pretrain`: train one model on prepared data; and what all training commands share."""
+"""`bipe pretrain`: train one model on prepared data; and what all training commands share.
+
+bipe pretrain out=runs/mine encoding=bipe_rope steps=2000
+bipe pretrain -m out=runs/mine encoding=rope,alibi seed=0,1     # one run each
+bipe pretrain --plan experiment=pile_151m_bipe_rope             # memory, days, disk
+"""
 
 import functools
 from collections.abc import Iterator, Mapping

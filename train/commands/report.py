@@ -1,4 +1,8 @@
-"""`bipe report`: trained runs as a page with figures, as CSV and JSON, and as terminal tables."""
+"""`bipe report`: trained runs as a page with figures, as CSV and JSON, and as terminal tables.
+
+bipe report out=runs/mine
+bipe report report.runs=[runs/a,runs/b] report.out=runs/both
+"""
 
 import shlex
 import sys

@@ -1,9 +1,8 @@
 """`bipe scrolls`: fine-tune a trained run on a task of long documents, decode, and score.
 
-    bipe scrolls task=qmsum path=qmsum.zip checkpoint=runs/mine/bipe_rope out=runs/scrolls
-    bipe scrolls -m task=qmsum,qasper seed=0,1,2 checkpoint=... out=...        mean and spread
-    bipe scrolls task=qmsum checkpoint=... stretch=yarn stretch.factor=8       stretched
-    bipe scrolls task=qmsum checkpoint=... steps=0                             without fine-tuning
+    bipe scrolls task=qmsum path=qmsum.zip checkpoint=RUN out=runs/scrolls
+    bipe scrolls task=qmsum path=qmsum.zip checkpoint=RUN steps=0   # without training
+    bipe scrolls validate=predictions.json task=qmsum path=qmsum.zip
 
 Tokenizer and segmenter are those of the run's training data. A run folder is written as by
 `bipe pretrain`, and in addition:
@@ -14,17 +13,12 @@ Tokenizer and segmenter are those of the run's training data. A run folder is wr
     RUN/evaluation.jsonl               the same numbers as rows, for the report
     OUT/scrolls.json                   all runs of the folder, grouped over seeds
 
-Two forms take keys but no configuration; exit status 1: faults found, 2: cannot be done:
-
-    bipe scrolls validate=RUN/scrolls/test/qmsum.json [task=qmsum path=qmsum.zip split=test]
-    bipe scrolls submit=scrolls_predictions.csv out=STUDY [split=test model=NAME seed=0]
-
-validate checks the format of a file of predictions; with `task` and `path` also its ids. submit
-writes the predictions of all seven tasks, from the runs in a folder, as the CSV to submit.
+Two forms take keys but no configuration; exit status 1: faults found, 2: cannot be done. validate
+checks the format of a file of predictions; with `task` and `path` also its ids. submit=CSV writes
+the predictions of all seven tasks, from the runs in `out`, as the CSV to submit.
 """
 
 import json
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -39,7 +33,7 @@ from bipe.checkpoint import WEIGHTS, load_model
 from bipe.generation import Beams
 from segmenters.wording import counted
 from train import stop
-from train.commands.extend import folder_of, start_of, strategy_name, stretched, write_base
+from train.commands.extend import folder_of, say, start_of, strategy_name, stretched, write_base
 from train.commands.generate import segmenter_of
 from train.commands.pretrain import fit_of
 from train.config import Config
@@ -109,9 +103,9 @@ def scrolls(config: Config, *, stored: Mapping[str, Any]) -> Path:
         out = Path(config.out)
         if models := over_seeds(find_scores(out)):
             write_changed(out / "scrolls.json", as_json(models))
-            _say(table(models))
+            say(table(models))
         other = " (the same command with scrolls.split=test decodes that split)"
-        _say(f"next       bipe report out={out}{other * (config.scrolls.split != 'test')}")
+        say(f"next       bipe report out={out}{other * (config.scrolls.split != 'test')}")
     return folder
 
 
@@ -196,7 +190,7 @@ def _train(
     cut = {split: asdict(counts) for split, counts in prepared.truncation.items()}
     start = replace(start, notes={**start.notes, "truncation": cut})
     for split, counts in prepared.truncation.items():
-        _say(
+        say(
             f"{task.name} {split}: {counted(counts.examples, 'example')}; "
             f"in rows of {config.row_length}, prompts cut to {encoder.truncation.prompt} tokens: "
             f"{counts.prompts_cut} ({counts.prompt_tokens_cut:,} tokens left out), outputs cut "
@@ -303,27 +297,17 @@ def _decode(
     part = f" of {of}, so this is no official score" if len(made) < of else ""
     empty = sum(not text.strip() for text in texts.values())
     blank = f", {empty} of them empty but for white space and special tokens" if empty else ""
-    _say(f"{path}: {counted(len(made), 'output')} of {split}{part}{blank}: {told}")
-
-
-@rank_zero_only
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    say(f"{path}: {counted(len(made), 'output')} of {split}{part}{blank}: {told}")
 
 
 _KEYS = ("validate", "submit", "task", "path", "split", "out", "model", "seed")
 EXIT_FAULTS = 1
-EXIT_FAULT = 2
 
 
 def check_or_submit(words: list[str]) -> int:
     """Run `validate` or `submit` on its arguments; return the exit status."""
-    try:
-        given = _parsed(words)
-        return _validate(given) if "validate" in given else _submit(given)
-    except (DataError, OSError) as fault:
-        print(f"bipe: scrolls: {fault}", file=sys.stderr)
-        return EXIT_FAULT
+    given = _parsed(words)
+    return _validate(given) if "validate" in given else _submit(given)
 
 
 def _parsed(words: list[str]) -> dict[str, str]:

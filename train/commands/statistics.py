@@ -1,9 +1,9 @@
 """`bipe evaluate statistics`: how prepared text falls into segments, without a model.
 
-    bipe evaluate statistics data=runs/mine/data
-    bipe evaluate statistics 'data={sentences: A, newlines: B}'    compares several segmenters
+    bipe evaluate statistics out=runs/mine
 
-Writes segment_statistics.json and a page of the same name, and prints a table.
+Several segmenters are compared by 'data={sentences: A, newlines: B}'. Writes
+segment_statistics.json and a page of the same name, and prints a table.
 """
 
 import json

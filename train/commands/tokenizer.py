@@ -1,7 +1,6 @@
 """`bipe tokenizer train`: train a tokenizer on a corpus, in files that transformers can open.
 
-    bipe tokenizer train corpus=text corpus.sources.text.documents.path=FOLDER out=FOLDER \\
-        corpus.tokenizer.vocab_size=32000 corpus.tokenizer.split=cl100k
+    bipe tokenizer train corpus=text corpus.sources.text.documents.path=FOLDER
 
 Writes OUT/tokenizer.json and OUT/tokenizer_config.json; if `out` ends in .json, it is the path of
 the former. The same corpus and keys give the same bytes. The held-out part of the corpus is not
@@ -26,7 +25,7 @@ from train.errors import DataError
 _MEASURED_CHARACTERS = 2_000_000
 
 
-def train_tokenizer(config: Config, *, progress: bool = True) -> Path:
+def train_tokenizer(config: Config) -> Path:
     """Train, measure and write a tokenizer; return its tokenizer.json.
 
     Raises DataError if the corpus loads its tokenizer, or if the files already exist.
@@ -41,7 +40,7 @@ def train_tokenizer(config: Config, *, progress: bool = True) -> Path:
     file = _target(Path(config.out), if_exists=config.if_exists)
     corpus = corpus.completed(limit=config.limit)
     began = time.monotonic()
-    with Meter(show=progress) as meter:
+    with Meter(show=True) as meter:
         meter.start("tokenizer")
         made = trainer.build(lambda limit: _watched(corpus.texts(limit), meter))
         meter.finish(f"{made.vocab_size} pieces")

@@ -5,7 +5,6 @@ Exit status: 0 no faults, 1 faults, 2 the folder cannot be read.
 """
 
 import argparse
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,7 +14,7 @@ from train.data.store.shards import MANIFEST, read_manifest
 from train.data.store.verify import Advance, data_faults, split_faults, splits_of
 from train.errors import DataError
 
-EXIT_FAULTS, EXIT_UNREADABLE = 1, 2
+EXIT_FAULTS = 1
 
 
 def main(words: list[str]) -> int:
@@ -26,19 +25,14 @@ def main(words: list[str]) -> int:
     parser.add_argument("folder", metavar="DIR", type=Path, help="prepared data")
     folder: Path = parser.parse_args(words).folder
     if not folder.is_dir():
-        print(f"bipe: verify: {folder}: there is no such folder", file=sys.stderr)
-        return EXIT_UNREADABLE
+        raise DataError(f"{folder}: there is no such folder")
     faulty: set[Path] = set()
-    try:
-        total = _bytes_of(folder)
-        with _progress(total) as advance:
-            check = split_faults if _is_split(folder) else data_faults
-            for fault in check(folder, advance=advance):
-                faulty.add(fault.path)
-                print(fault, flush=True)
-    except OSError as error:
-        print(f"bipe: verify: {error}", file=sys.stderr)
-        return EXIT_UNREADABLE
+    total = _bytes_of(folder)
+    with _progress(total) as advance:
+        check = split_faults if _is_split(folder) else data_faults
+        for fault in check(folder, advance=advance):
+            faulty.add(fault.path)
+            print(fault, flush=True)
     files = counted(len(faulty), "file")
     found = f"faults in {files}; exit status {EXIT_FAULTS}" if faulty else "no fault"
     print(f"{folder}: {size(total)}, {found}")

@@ -5,9 +5,12 @@ To add a command, add an object to `_ALL`. Imports nothing heavy.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from train.errors import ConfigError, nearest
@@ -39,7 +42,7 @@ _DRY = {"--dry-run": Option(key="dry_run=true")}
 _TRAINED = {"--plan": Option(), "--json": Option()} | _DRY | _MANY
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Command:
     """A command. name: one or two words. does: a sentence without its full stop.
 
@@ -54,7 +57,7 @@ class Command:
     name: str
     does: str
     call: str
-    examples: Sequence[str] = ()
+    _: KW_ONLY
     sections: Sequence[str] = ()
     groups: Sequence[str] = ()
     leave_out: Sequence[str] = ()
@@ -76,99 +79,81 @@ class Command:
         """The first word of its name."""
         return self.name.partition(" ")[0]
 
+    @property
+    def examples(self) -> list[str]:
+        """The lines that call it in the docstring of its module, which is not imported."""
+        spec = find_spec(f"train.{self.call.partition(':')[0]}")
+        doc = Path(str(spec and spec.origin)).read_text(encoding="utf-8").split('"""')[1]
+        return re.findall(rf"^ *([^`\n]*(?:bipe|-m train\.cli) {self.name}(?: .*)?)$", doc, re.M)
+
+
+def _own(name: str, does: str, module: str = "") -> Command:
+    """Return a command that reads its words itself."""
+    return Command(name, does, f"{module or f'commands.{name}'}:main", own_words=True)
+
 
 _FILES, _PREPARE, _TRAIN = "Output folders", "Preparing data", "Training"
 _RUNNING = ("trainer", "logger", "callbacks", "launch", "experiment")
 
 
 def _training(
-    name: str, *, sections: Sequence[str], groups: Sequence[str], continues: bool = True,
-    leave_out: Sequence[str] = (), **others: object,
+    name: str, does: str, call: str, *, sections: Sequence[str], groups: Sequence[str],
+    continues: bool = True, leave_out: Sequence[str] = (), **others: Any,
 ) -> Command:  # fmt: skip
     return Command(
-        name=name, sections=(_FILES, *sections), groups=(*groups, *_RUNNING), leave_out=leave_out,
-        options=_TRAINED, trains=True, launched=True, computes=True, continues=continues,
-        **others,  # type: ignore[arg-type]
+        name, does, call, sections=(_FILES, *sections), groups=(*groups, *_RUNNING),
+        leave_out=leave_out, options=_TRAINED, trains=True, launched=True, computes=True,
+        continues=continues, **others,
     )  # fmt: skip
 
 
-_EXTENDING = {
+_EXTENDING: dict[str, Any] = {
     "sections": ("bipe extend", _TRAIN),
     "groups": ("stretch", "rows", "optimizer", "schedule"),
     "leave_out": ("positions", "compile", "clip", "label_smoothing", "z_loss"),
 }
 _ALL = (
     Command(
-        name="prepare",
-        does="segment and tokenize documents, and write tokens and marks to disk",
-        call="commands.prepare:prepare_data",
-        examples=(
-            "bipe prepare corpus=text corpus.sources.text.documents.path=FOLDER out=runs/mine",
-            "bipe prepare corpus=jsonl corpus.sources.text.documents.path=FILE --dry-run",
-            "bipe prepare segmenter@corpus.sources.text.segmenter=auto --limit 100",
-        ),
+        "prepare",
+        "segment and tokenize documents, and write tokens and marks to disk",
+        "commands.prepare:prepare_data",
         sections=(_FILES, _PREPARE),
         groups=("corpus", "segmenter", "tokenizer", "engine", "experiment"),
         options=_DRY | {"--limit": Option(value="N", key="limit")} | _MANY,
     ),
     _training(
         "pretrain",
-        does="train a model on prepared data; the same command again resumes exactly",
-        call="commands.pretrain:pretrain",
-        examples=(
-            "bipe pretrain out=runs/mine encoding=bipe_rope steps=2000",
-            "bipe pretrain -m out=runs/mine encoding=rope,alibi seed=0,1     # one run each",
-            "bipe pretrain --plan experiment=pile_151m_bipe_rope             # memory, days, disk",
-        ),
+        "train a model on prepared data; the same command again resumes exactly",
+        "commands.pretrain:pretrain",
         sections=(_TRAIN,),
         groups=("model", "encoding", "rows", "optimizer", "schedule", "positions"),
         continues=False,
     ),
     _training(
         "extend",
-        does="extend the context of a trained model, by its encoding and by longer rows",
-        call="commands.extend:extend",
-        examples=(
-            "bipe extend checkpoint=runs/mine/bipe_rope out=runs/mine stretch=yarn row_length=4096",
-            "bipe extend checkpoint=RUN out=OUT stretch=rerope steps=0       # without training",
-            "bipe extend checkpoint=RUN out=OUT row_length=2048              # longer rows alone",
-        ),
-        **_EXTENDING,  # type: ignore[arg-type]
+        "extend the context of a trained model, by its encoding and by longer rows",
+        "commands.extend:extend",
+        **_EXTENDING,
     ),
     _training(
         "retrofit",
-        does="add segments to a trained RoPE model, and train it further",
-        call="commands.extend:retrofit",
-        examples=(
-            "bipe retrofit checkpoint=runs/mine/rope out=runs/mine stretch=gated",
-            "bipe retrofit -m checkpoint=RUN out=OUT stretch=gated,swap,drope  # with a control",
-            "bipe retrofit checkpoint=RUN out=OUT stretch=split steps=0       # without training",
-        ),
-        **_EXTENDING,  # type: ignore[arg-type]
+        "add segments to a trained RoPE model, and train it further",
+        "commands.extend:retrofit",
+        **_EXTENDING,
     ),
     _training(
         "scrolls",
-        does="fine-tune on a long-document task, decode, and score",
-        call="commands.scrolls:scrolls",
-        examples=(
-            "bipe scrolls task=qmsum path=qmsum.zip checkpoint=RUN out=runs/scrolls",
-            "bipe scrolls task=qmsum path=qmsum.zip checkpoint=RUN steps=0   # without training",
-            "bipe scrolls validate=predictions.json task=qmsum path=qmsum.zip",
-        ),
+        "fine-tune on a long-document task, decode, and score",
+        "commands.scrolls:scrolls",
         sections=("bipe scrolls",),
         groups=("task", "stretch", "rows", "optimizer", "schedule"),
         renames={"path": "task.path"},
         elsewhere=dict.fromkeys(("validate", "submit"), "commands.scrolls:check_or_submit"),
     ),
     Command(
-        name="evaluate",
-        does="measure perplexity at several lengths, and retrieval; earlier results are kept",
-        call="commands.evaluate:evaluate",
-        examples=(
-            "bipe evaluate out=runs/mine",
-            "bipe evaluate out=runs/mine evaluate.lengths=[1,4] evaluate.probes=[passkey,copy]",
-            "bipe evaluate statistics out=runs/mine                          # without a model",
-        ),
+        "evaluate",
+        "measure perplexity at several lengths, and retrieval; earlier results are kept",
+        "commands.evaluate:evaluate",
         sections=(_FILES, "Evaluation"),
         groups=("sweep", "trainer", "launch", "experiment"),
         options=_DRY | _MANY,
@@ -177,21 +162,15 @@ _ALL = (
         reads="evaluate.runs",
     ),
     Command(
-        name="evaluate statistics",
-        does="measure how segments relate to document length, without a model",
-        call="commands.statistics:count_segments",
-        examples=("bipe evaluate statistics out=runs/mine",),
+        "evaluate statistics",
+        "measure how segments relate to document length, without a model",
+        "commands.statistics:count_segments",
         sections=(_FILES, "bipe evaluate statistics"),
     ),
     Command(
-        name="generate",
-        does="continue a prompt, or standard input, with a trained model",
-        call="commands.generate:generate_text",
-        examples=(
-            "bipe generate runs/mine/bipe_rope --prompt 'It was'",
-            "bipe generate runs/mine/bipe_rope --file prompt.txt generate.temperature=0",
-            "echo 'It was' | bipe generate runs/mine/bipe_rope",
-        ),
+        "generate",
+        "continue a prompt, or standard input, with a trained model",
+        "commands.generate:generate_text",
         sections=("bipe generate", _FILES),
         leave_out=("name", "if_exists"),
         options={
@@ -204,79 +183,39 @@ _ALL = (
         positional="generate.run",
     ),
     Command(
-        name="report",
-        does="write an HTML report with curves and tables, and the numbers as CSV and JSON",
-        call="commands.report:report",
-        examples=(
-            "bipe report out=runs/mine",
-            "bipe report report.runs=[runs/a,runs/b] report.out=runs/both",
-        ),
+        "report",
+        "write an HTML report with curves and tables, and the numbers as CSV and JSON",
+        "commands.report:report",
         sections=(_FILES, "report"),
         leave_out=("data", "name", "if_exists"),
     ),
-    Command(
-        name="verify",
-        does="check every byte of prepared data",
-        call="commands.verify:main",
-        own_words=True,
+    _own("verify", "check every byte of prepared data"),
+    _own("export", "convert prepared data to Megatron or Parquet"),
+    _own(
+        "convert", "convert a run to Hugging Face transformers, or back", "commands.after.convert"
     ),
+    _own("lm-eval", "run tasks of lm-evaluation-harness", "commands.after.lm_eval"),
     Command(
-        name="export",
-        does="convert prepared data to Megatron or Parquet",
-        call="commands.export:main",
-        own_words=True,
-    ),
-    Command(
-        name="convert",
-        does="convert a run to Hugging Face transformers, or back",
-        call="commands.after.convert:main",
-        own_words=True,
-    ),
-    Command(
-        name="lm-eval",
-        does="run tasks of lm-evaluation-harness",
-        call="commands.after.lm_eval:main",
-        own_words=True,
-    ),
-    Command(
-        name="tokenizer train",
-        does="train a tokenizer on a corpus, for use elsewhere",
-        call="commands.tokenizer:train_tokenizer",
-        examples=("bipe tokenizer train corpus=text corpus.sources.text.documents.path=FOLDER",),
+        "tokenizer train",
+        "train a tokenizer on a corpus, for use elsewhere",
+        "commands.tokenizer:train_tokenizer",
         sections=(_FILES, _PREPARE),
         groups=("corpus", "tokenizer"),
         leave_out=("name", "dry_run"),
     ),
     Command(
-        name="doctor",
-        does="check whether this machine can run a study, and how to fix what is missing",
-        call="commands.before.doctor:doctor",
-        examples=(
-            "bipe doctor                                         # the machine",
-            "bipe doctor scrolls task=qmsum checkpoint=RUN       # also what this study needs",
-            "bipe doctor --ranks 4                               # links between 4 processes",
-            "torchrun --nproc-per-node 8 -m train.cli doctor     # links between these processes",
-        ),
+        "doctor",
+        "check whether this machine can run a study, and how to fix what is missing",
+        "commands.before.doctor:doctor",
         options={"--ranks": Option(value="N"), "--json": Option()} | _COMPOSED,
         examines=True,
         names_study=True,
     ),
+    _own("status", "show the state of runs and prepared data", "commands.during.status"),
     Command(
-        name="status",
-        does="show the state of runs and prepared data",
-        call="commands.during.status:main",
-        own_words=True,
-    ),
-    Command(
-        name="explain",
-        does="describe an encoding: formula, hooks, cost, attention path, curves",
-        call="commands.explain:explain",
-        examples=(
-            "bipe explain encoding=bipe_alibi",
-            "bipe explain encoding=fox --lengths 512,8192        # of rows, in tokens",
-            "bipe explain encoding=t5 --svg FILE.svg             # or --pdf FILE.pdf: the curves",
-            "bipe explain encoding=rope --page FILE.html --file TEXT   # a page to type texts in",
-        ),
+        "explain",
+        "describe an encoding: formula, hooks, cost, attention path, curves",
+        "commands.explain:explain",
         groups=("encoding", "model"),
         options={
             "--lengths": Option(value="N,N"),
@@ -286,18 +225,10 @@ _ALL = (
         examines=True,
         computes=True,
     ),
-    Command(
-        name="completion",
-        does="print a script for Tab completion in bash, zsh or fish",
-        call="launch.completion:main",
-        own_words=True,
+    _own(
+        "completion", "print a script for Tab completion in bash, zsh or fish", "launch.completion"
     ),
-    Command(
-        name="segment",
-        does="show a file with its segments in colour",
-        call="commands.segment:main",
-        own_words=True,
-    ),
+    _own("segment", "show a file with its segments in colour"),
 )
 COMMANDS = {command.name: command for command in _ALL}
 COMPOSED = tuple(name for name, command in COMMANDS.items() if not command.own_words)

@@ -38,37 +38,30 @@ _HELP = """bipe completion SHELL: print a script for Tab completion of commands,
 SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 
 
-def main(words: Sequence[str]) -> int:
-    """Print what `completion` returns; return the exit status."""
-    print(completion(words))
-    return 0
-
-
-def completion(words: Sequence[str]) -> str:
-    """Return the script of a shell, or with --line LINE what its last word may become."""
+def main(words: Sequence[str]) -> None:
+    """Print the script of a shell, or with --line LINE what its last word may become."""
     shell = words[0] if words else ""
     if shell in HELP:
-        return _HELP
-    if shell not in SCRIPTS:
-        raise ConfigError(f"completion: there is no shell {shell!r}; {nearest(shell, SCRIPTS)}")
-    if len(words) == 3 and words[1] == "--line":
-        return "\n".join(_candidates(words[2]))
-    if len(words) > 1:
-        raise ConfigError(f"completion {shell}: takes no further arguments, was: {words[1]}")
-    return SCRIPTS[shell]
+        print(_HELP)
+    elif shell not in SCRIPTS:
+        raise ConfigError(f"there is no shell {shell!r}; {nearest(shell, SCRIPTS)}")
+    elif len(words) == 3 and words[1] == "--line":
+        print("\n".join(_candidates(words[2])))
+    elif len(words) > 1:
+        raise ConfigError(f"{shell} takes no further arguments, was: {words[1]}")
+    else:
+        print(SCRIPTS[shell])
 
 
 def _candidates(line: str) -> list[str]:
     _, *before, word = [*filter(None, line.split(" ")[:-1]), line.split(" ")[-1]]
-    names = dict.fromkeys(name.split()[0] for name in COMMANDS)
     if before:
-        names = dict.fromkeys(
-            name.partition(" ")[2] for name in COMMANDS if name.startswith(f"{before[0]} ")
-        )
+        started = (name for name in COMMANDS if name.startswith(f"{before[0]} "))
+        names = dict.fromkeys(name.partition(" ")[2] for name in started)
+    else:
+        names = dict.fromkeys(command.word for command in COMMANDS.values())
     offered = [name for name in names if name.startswith(word)] if len(before) < 2 else []
-    command = next(
-        (COMMANDS[name] for name in (" ".join(before[:2]), *before[:1]) if name in COMMANDS), None
-    )
+    command = COMMANDS.get(" ".join(before[:2])) or COMMANDS.get(*before[:1] or ("",))
     if command is None or command.own_words:
         return offered
     if before[-1] in HELP:

@@ -83,7 +83,8 @@ def opened_conf(typed: Typed) -> Iterator[list[str]]:
         mark = error.problem_mark or error.context_mark
         raise ConfigError(f"{mark.name if mark else folder}: {yaml_fault(error)}") from error
     except UnicodeDecodeError as error:
-        file = next(filter(_is_not_utf8, Path(folder or ".").resolve().rglob("*.yaml")), folder)
+        files = Path(folder or ".").resolve().rglob("*.yaml")
+        file = next((each for each in files if error.object in each.read_bytes()), folder)
         raise ConfigError(f"{file}: not UTF-8: {error.reason} (byte {error.start})") from error
     except UserError:
         raise
@@ -91,14 +92,6 @@ def opened_conf(typed: Typed) -> Iterator[list[str]]:
         raise ConfigError(str(error)) from error
     finally:
         GlobalHydra.instance().clear()
-
-
-def _is_not_utf8(file: Path) -> bool:
-    try:
-        file.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        return True
-    return False
 
 
 def _reach_own(config: DictConfig, typed: Typed) -> None:

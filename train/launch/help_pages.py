@@ -57,16 +57,17 @@ def help_page(command: Command, words: Sequence[str]) -> str:
     if {*words[-2:-1]} & {*HELP} and group in groups() and option in options(group):
         return "\n".join(options(group)[option])
     known, helps = {"all", *groups(), *keys()}, [word in HELP for word in words]
-    topics = [
+    topics = (
         word
         for at, word in enumerate(words)
         if not word.startswith("-") and "=" not in word and (word in known or any(helps[:at]))
-    ]  # a word before --help may also be a run, for example
-    if not topics:
+    )  # a word before --help may also be a run, for example
+    topic = next(topics, None)
+    if topic is None:
         return _page(command)
-    topic = topics[0]
     if topic == "all":
-        return "\n".join(["Groups (GROUP=OPTION):", *map(_listed, groups()), "", *_config()])
+        listed = (f"  {name}: {', '.join(options(name))}" for name in groups())
+        return "\n".join(["Groups (GROUP=OPTION):", *listed, "", *_config()])
     if topic in groups():
         return _group(command.name, topic)
     lines = [line for line in _lines() if re.match(rf"{re.escape(topic)}[.:]", line)]
@@ -181,25 +182,14 @@ def shown(lines: Sequence[str]) -> list[str]:
 
 def groups() -> dict[str, Any]:
     """Return the folders of conf by name."""
-    folders = (each for each in resources.files("conf").iterdir() if each.is_dir())
-    return {
-        each.name: each
-        for each in sorted(folders, key=lambda each: each.name)
-        if not each.name.startswith("_")
-    }
+    found = {each.name: each for each in resources.files("conf").iterdir() if each.is_dir()}
+    return {name: found[name] for name in sorted(found) if not name.startswith("_")}
 
 
 def options(group: str) -> dict[str, list[str]]:
     """Return the lines of each YAML of a group, by name."""
-    files = (each for each in groups()[group].iterdir() if each.name.endswith(".yaml"))
-    return {
-        file.name.removesuffix(".yaml"): file.read_text().splitlines()
-        for file in sorted(files, key=lambda each: each.name)
-    }
-
-
-def _listed(group: str) -> str:
-    return f"  {group}: {', '.join(options(group))}"
+    files = {file.name: file for file in groups()[group].iterdir() if file.name.endswith(".yaml")}
+    return {name[: -len(".yaml")]: files[name].read_text().splitlines() for name in sorted(files)}
 
 
 def _wrapped(text: str) -> list[str]:

@@ -13,7 +13,6 @@ keeps away from it, and named at the end.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -59,7 +58,11 @@ def search(made: Sweep) -> tuple[list[Trial], list[Outcome]]:
             else:
                 study.tell(number, outcome.loss)
             done.append((trial, outcome))
-    _report(study)
+    if study.get_trials(states=(TrialState.COMPLETE,)):
+        best = study.best_trial
+        best_words = (f"{key.lstrip('+')}={value}" for key, value in best.params.items())
+        told = f"validation loss {best.value:.4f} of {' '.join(best_words)}"
+        print(f"best of {len(study.trials)} trials: {told}", flush=True)
     return [trial for trial, _ in done], [outcome for _, outcome in done]
 
 
@@ -135,13 +138,3 @@ def _batches(
             batch.append((asked.number, asked.params))
             known += 1
         yield batch
-
-
-def _report(study: Any) -> None:
-    from optuna.trial import TrialState
-
-    if study.get_trials(states=(TrialState.COMPLETE,)):
-        best = study.best_trial
-        words = " ".join(f"{key.lstrip('+')}={value}" for key, value in best.params.items())
-        print(f"best of {len(study.trials)} trials: validation loss {best.value:.4f} of {words}")
-        sys.stdout.flush()

@@ -181,14 +181,9 @@ def submit_one(command: str, config: Mapping[str, Any], *, words: Sequence[str])
 
 def submit(command: str, trials: Sequence[Trial]) -> int:
     """Submit checked trials, or print their script; return the exit status."""
-    config = Config.from_config(trials[0].config)
-    return launch(config.build("launch"), command, trials, dry_run=config.dry_run)
-
-
-def launch(slurm: Slurm, command: str, trials: Sequence[Trial], *, dry_run: bool) -> int:
-    """Submit the trials, or print their script; return the exit status."""
-    name = f"bipe-{command}"
-    if dry_run:
+    config, name = Config.from_config(trials[0].config), f"bipe-{command}"
+    slurm: Slurm = config.build("launch")
+    if config.dry_run:
         print(slurm.script(command, trials, name=name))
         return 0
     for each in (program(name, needed_by="launch=slurm") for name in ("sbatch", "squeue")):
@@ -232,12 +227,15 @@ def _program(command: str) -> str:
 
 def _choose(trials: Sequence[Trial]) -> list[str]:
     """Return lines that set the words of the task of the array, or of the only one."""
-    lines = ["trap : TERM USR1  # srun's processes receive them too: wait for these"]
-    lines.append('case "${SLURM_ARRAY_TASK_ID:-0}" in')
-    for number, trial in enumerate(trials):
-        words = [word for word in trial.words if not _DROPPED.match(word)]
-        lines.append(f"  {number}) set -- {shlex.join([*words, 'launch=local'])} ;;")
-    lines.append("esac")
-    again = '"${SLURM_RESTART_COUNT:-0}" -gt 0'
-    lines.append(f'if [ {again} ]; then set -- "$@" if_exists=auto; fi')
-    return lines
+    kept = ([word for word in each.words if not _DROPPED.match(word)] for each in trials)
+    cases = [
+        f"  {number}) set -- {shlex.join([*words, 'launch=local'])} ;;"
+        for number, words in enumerate(kept)
+    ]
+    return [
+        "trap : TERM USR1  # srun's processes receive them too: wait for these",
+        'case "${SLURM_ARRAY_TASK_ID:-0}" in',
+        *cases,
+        "esac",
+        'if [ "${SLURM_RESTART_COUNT:-0}" -gt 0 ]; then set -- "$@" if_exists=auto; fi',
+    ]

@@ -44,18 +44,12 @@ def start(typed: Typed) -> int:
         loaded("commands.before.plan:show")(
             Config.from_config(values), command=command.name, notes=notes, as_json=typed.has("json")
         )
-    else:
-        return _one(typed, config)
-    return 0
-
-
-def _one(typed: Typed, config: DictConfig) -> int:
-    command = typed.command.name
-    if _asks_for_job(command, config):
+    elif _asks_for_job(command.name, config):
         from train.launch import slurm
 
-        return slurm.submit_one(command, resolved(command, config), words=typed.words)
-    run_command(command, resolved(command, config))
+        return slurm.submit_one(command.name, resolved(command.name, config), words=typed.words)
+    else:
+        run_command(command.name, resolved(command.name, config))
     return 0
 
 

@@ -106,24 +106,26 @@ class Sweep:
                 check_trial(self.command, trial)
         return made
 
-    def run(self, trials: Sequence[Trial], *, first: int = 0) -> list[Outcome]:
+    def run(self, trials: Sequence[Trial]) -> list[Outcome]:
         """Run the trials by Hydra's launcher; each has an outcome, whatever happened to it."""
         from hydra.core.plugins import Plugins
 
+        from train.fit.runs import MODEL
+
         launcher = Plugins.instance().instantiate_launcher(
             hydra_context=self.context,
-            task_function=Task(command=self.command, words=trials[0].words, here=self.here),
+            task_function=Task(command=self.command, here=self.here),
             config=self.master,
         )
         try:
-            done = launcher.launch([list(trial.words) for trial in trials], initial_job_idx=first)
+            done = launcher.launch([list(trial.words) for trial in trials], initial_job_idx=0)
         except Exception as error:
             name = str(self.master.hydra.launcher["_target_"]).rpartition(".")[2]
             fault = f"{name} lost a trial, and this one has no model: {str(error) or repr(error)}"
             lost = Outcome(fault=fault, status=EXIT_BUG)
+            folders = [Path(each.config["out"]) / str(each.name) for each in trials]
             return [
-                lost if (folder := _trained(each)) is None else Outcome(loss=_loss(folder))
-                for each in trials
+                Outcome(loss=_loss(each)) if (each / MODEL).exists() else lost for each in folders
             ]
         return [_outcome(each) for each in done]
 
@@ -133,17 +135,18 @@ class Task:
     """Runs a trial, here or in a process that a launcher started."""
 
     command: str
-    words: tuple[str, ...]
     here: bool
 
     def __call__(self, config: DictConfig) -> Outcome:
+        from hydra.core.hydra_config import HydraConfig
+
         register_resolvers()
         log_to_stderr()
         try:
             with stop.stopping():
                 if self.command in TRAINS and world() is None and several(config.trainer):
                     return self._apart(config)
-                allowed = allowing(self.command, config, self.words)
+                allowed = allowing(self.command, config, HydraConfig.get().overrides.task)
                 return Outcome(
                     loss=_loss(run_command(self.command, resolved(self.command, allowed)))
                 )
@@ -234,13 +237,6 @@ def report_faults(trials: Sequence[Trial], outcomes: Sequence[Outcome]) -> int:
     print(f"bipe: {len(failed)} of {len(trials)} trials failed", file=sys.stderr, flush=True)
     statuses = {outcome.status for _, outcome in failed}
     return statuses.pop() if len(statuses) == 1 else EXIT_BUG
-
-
-def _trained(trial: Trial) -> Path | None:
-    from train.fit.runs import MODEL
-
-    folder = Path(trial.config["out"]) / str(trial.name)
-    return folder if (folder / MODEL).exists() else None
 
 
 def _loss(made: Any) -> float | None:

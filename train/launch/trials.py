@@ -96,14 +96,12 @@ def _single(command: str, trial: Trial) -> str:
 
 def _tells_apart(key: str, trials: Sequence[Trial], names: Sequence[str]) -> bool:
     """Return whether trials that differ by this key alone have different names."""
-    groups: dict[tuple[tuple[str, str], ...], list[tuple[str, str]]] = {}
+    values, found = set(), set()
     for trial, name in zip(trials, names, strict=True):
         rest = tuple(item for item in trial.changes.items() if item[0] != key)
-        groups.setdefault(rest, []).append((trial.changes[key], name))
-    return all(
-        len({name for _, name in group}) == len({value for value, _ in group})
-        for group in groups.values()
-    )
+        values.add((rest, trial.changes[key]))
+        found.add((rest, name))
+    return len(values) == len(found)
 
 
 def _name(command: str, trial: Trial, told: set[str], write: Callable[[str, str], str]) -> str:
@@ -129,8 +127,8 @@ def _name(command: str, trial: Trial, told: set[str], write: Callable[[str, str]
 def _short(key: str, value: str) -> str:
     last = re.split(r"[.@]", key)[-1]
     text = value.strip("'\"")
-    if _is_number(text):
-        return f"{last}{_plain(text)}"
+    if (number := _number(text)) is not None:
+        return f"{last}{number}"
     if text in ("true", "false", "null"):
         return f"{last}_{text}"
     return _word(text.rstrip("/").rpartition("/")[2]) or last
@@ -138,12 +136,12 @@ def _short(key: str, value: str) -> str:
 
 def _rounded(key: str, value: str) -> str:
     text = value.strip("'\"")
-    return _short(key, f"{float(text):.4g}" if _is_number(text) else value)
+    return _short(key, value if _number(text) is None else f"{float(text):.4g}")
 
 
 def _long(key: str, value: str) -> str:
     text = value.strip("'\"")
-    return f"{_word(key)}_{_plain(text) if _is_number(text) else _word(text)}"
+    return f"{_word(key)}_{_number(text) or _word(text)}"
 
 
 def _word(text: str) -> str:
@@ -154,17 +152,13 @@ def _word(text: str) -> str:
     return f"{word[:_LONGEST_WORD]}_{hashlib.sha256(text.encode()).hexdigest()[:6]}"
 
 
-def _is_number(text: str) -> bool:
+def _number(text: str) -> str | None:
+    """Return 0.001 for 1e-3, and 4096 for 4096; None for what is no number."""
     try:
-        float(text)
+        value = float(text)
     except ValueError:
-        return False
-    return True
-
-
-def _plain(number: str) -> str:
-    """Return 0.001 for 1e-3, and 4096 for 4096."""
-    return number if re.fullmatch(r"-?\d+", number) else f"{float(number):.12g}"
+        return None
+    return text if re.fullmatch(r"-?\d+", text) else f"{value:.12g}"
 
 
 def _require_unique(trials: Sequence[Trial], names: Sequence[str], *, cure: str) -> None:

@@ -81,27 +81,14 @@ def test_help_of_a_group_and_of_a_key(capsys):
     assert "output_tokens: 1000" in capsys.readouterr().out
     assert main(["evaluate", "--help", "evaluate.probing"]) == 0
     assert "evaluate.probing.trials: 10" in capsys.readouterr().out
-
-
-def test_words_before_help_may_be_a_run(capsys):
-    for words in (["generate", "runs/mine", "--help"], ["generate", "--help"]):
-        assert main(words) == 0
-    first, second = capsys.readouterr().out.split("bipe generate: ")[1:]
-    assert first == second
-
-
-def test_help_of_a_key_of_an_option(capsys):
     for key, told in {"schedule.warmup": "steps", "rows.curriculum": "{length: 128"}.items():
         assert main(["pretrain", "--help", key]) == 0
         shown = capsys.readouterr().out
         assert shown.startswith(f"{key}: ") and told in shown and shown.count("\n") == 1
-
-
-def test_help_of_a_word_that_is_misspelt(capsys):
-    assert main(["pretrain", "--help", "encodin"]) == 2
-    assert capsys.readouterr().err == (
-        "bipe: --help encodin: there is no such key or group; did you mean 'encoding'?\n"
-    )
+    for words in (["generate", "runs/mine", "--help"], ["generate", "--help"]):  # that is a run
+        assert main(words) == 0
+    first, second = capsys.readouterr().out.split("bipe generate: ")[1:]
+    assert first == second
 
 
 @pytest.mark.parametrize(
@@ -139,6 +126,15 @@ _bipe; echo "${{COMPREPLY[@]}}" """
     assert ran.stdout.strip() == ("bipe_rope" if "=" in breaks else "encoding=bipe_rope")
 
 
-def test_a_shell_that_is_not_known(capsys):
-    assert main(["completion", "tcsh"]) == 2
-    assert "there is no shell 'tcsh'; " in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("completion tcsh", "bipe: completion: there is no shell 'tcsh'; "),
+        ("completion bash x", "bipe: completion: bash takes no further arguments, was: x"),
+        ("pretrain --help encodin",
+         "bipe: --help encodin: there is no such key or group; did you mean 'encoding'?\n"),
+    ],
+)  # fmt: skip
+def test_what_there_is_no_help_for(words, told, capsys):
+    assert main(words.split()) == 2
+    assert capsys.readouterr().err.startswith(told)

@@ -3,13 +3,12 @@
 Help and faults of the words load nothing heavy; converting.py does the work.
 """
 
-import sys
 from pathlib import Path
 from typing import Any
 
 from train.commands.after import hub
 from train.commands.after.words import place_and_options
-from train.errors import ConfigError, is_mendable
+from train.errors import ConfigError
 
 USAGE = """usage: bipe convert RUN to=hf out=FOLDER [key=value ...]
        bipe convert FOLDER to=bipe out=RUN [key=value ...]
@@ -36,36 +35,28 @@ _KEYS = (
     *("source", "allowed_targets"),
 )
 _DTYPES = ("float32", "bfloat16", "float16")
-EXIT_FAULT = 2
 
 
-def main(words: list[str]) -> int:
-    """Run the command on its arguments; return the exit status."""
+def main(words: list[str]) -> None:
+    """Run the command on its arguments."""
     if {"-h", "--help"} & set(words):
         print(USAGE)
-        return 0
-    try:
-        place, options = _parsed(words)
-        out = Path(options.pop("out"))
-        if out.exists():
-            raise ConfigError(f"out={out} already exists: name a new folder")
-        push = options.pop("push", None)
-        from train.commands.after import converting
-        from train.disk.files import full_disk
+        return
+    place, options = _parsed(words)
+    out = Path(options.pop("out"))
+    if out.exists():
+        raise ConfigError(f"out={out} already exists: name a new folder")
+    push = options.pop("push", None)
+    from train.commands.after import converting
+    from train.disk.files import full_disk
 
-        to = converting.to_hf if options.pop("to") == "hf" else converting.to_bipe
-        if place.startswith(hub.SCHEME):
-            place = hub.fetched(place)
-        with full_disk(out):
-            print(to(place, out, **options))
-        if push is not None:
-            print(hub.uploaded(out, push))
-    except Exception as fault:
-        if not is_mendable(fault):
-            raise
-        print(f"bipe: convert: {fault}", file=sys.stderr)
-        return EXIT_FAULT
-    return 0
+    to = converting.to_hf if options.pop("to") == "hf" else converting.to_bipe
+    if place.startswith(hub.SCHEME):
+        place = hub.fetched(place)
+    with full_disk(out):
+        print(to(place, out, **options))
+    if push is not None:
+        print(hub.uploaded(out, push))
 
 
 def _parsed(words: list[str]) -> tuple[str, dict[str, Any]]:

@@ -5,7 +5,6 @@ The harness itself is imported by name, since only bipe.hf may know of transform
 
 import json
 import math
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
@@ -15,7 +14,7 @@ from typing import Any
 from segmenters.wording import counted
 from train.config import allowed_prefixes
 from train.data.store.folder import SEGMENTER
-from train.errors import ConfigError, install_command, is_mendable
+from train.errors import ConfigError, install_command
 
 USAGE = """usage: bipe lm-eval PLACE --tasks TASK[,TASK] [option of lm-eval ...]
        bipe lm-eval [run | ls | validate] [option of lm-eval ...]
@@ -31,28 +30,19 @@ model type `bipe` segments texts as in training.
   bipe lm-eval runs/mine/bipe_rope --tasks hellaswag,piqa --batch_size 8 --device cpu
   bipe lm-eval runs/mine/bipe_rope --tasks my_task --include_path FOLDER
   bipe lm-eval ls tasks"""
-EXIT_FAULT = 2
 _OWN = ("run", "ls", "validate")
 _OUT, _ALLOWS, _SOURCE = "--output_path", "allowed_targets=", "source="
 _SIGMAS = 1.96  # of a 95% interval
 
 
-def main(words: list[str]) -> int:
-    """Run the command on its arguments; return the exit status."""
+def main(words: list[str]) -> None:
+    """Run the command on its arguments."""
     if not words or words[0] in ("-h", "--help"):
         print(USAGE)
-        return 0
-    try:
-        if words[0].startswith("-") or words[0] in _OWN:
-            _harness().run(words)
-        else:
-            _measure(words[0], words[1:])
-    except Exception as fault:
-        if not is_mendable(fault):
-            raise
-        print(f"bipe: lm-eval: {fault}", file=sys.stderr)
-        return EXIT_FAULT
-    return 0
+    elif words[0].startswith("-") or words[0] in _OWN:
+        _harness().run(words)
+    else:
+        _measure(words[0], words[1:])
 
 
 def _harness() -> Any:

@@ -1,9 +1,9 @@
 """`bipe doctor [COMMAND key=value ...]`: check this machine, and whether it can run a study.
 
-    bipe doctor                                         check the machine
-    bipe doctor scrolls task=qmsum checkpoint=RUN       also check what this study needs
-    bipe doctor --ranks 4                               also measure the links between 4 processes
-    torchrun --nproc-per-node 8 -m train.cli doctor     measure the links between these processes
+    bipe doctor                                         # the machine
+    bipe doctor scrolls task=qmsum checkpoint=RUN       # also what this study needs
+    bipe doctor --ranks 4                               # links between 4 processes
+    torchrun --nproc-per-node 8 -m train.cli doctor     # links between these processes
 
 Prints one line per check (ok, warn, fail) and how to fix it. Exit status 1 if a check fails.
 """
@@ -26,17 +26,11 @@ from rich.console import Console
 from rich.markup import escape
 
 from segmenters.wording import counted
-from train.commands.before.needs import Finding, Status, compiler, grammars, needs
+from train.commands.before.needs import Finding, compiler, grammars, needs
 from train.config import Config
 from train.errors import ConfigError, RunError, install_command
 from train.fit.flops import product_rate
-from train.fit.machine import (
-    environment,
-    fast_precision,
-    native_bfloat16,
-    product_rates,
-    rate,
-)
+from train.fit.machine import environment, fast_precision, native_bfloat16, product_rates, rate
 from train.fit.watching.loggers import has_wandb_key
 from train.ranks import rank, world
 
@@ -46,7 +40,6 @@ _MEGABYTE, _WRITTEN = 1 << 20, 32  # megabytes written to measure a disk
 _LITTLE, _SLOW = 5e9, 50e6  # bytes free, bytes per second: below these a disk is warned of
 # Optional packages by extra: the module that shows that it is installed.
 _EXTRAS = {
-    "code": "tree_sitter_rust",
     "scrolls": "rouge_score",
     "tensorboard": "tensorboard",
     "trackio": "trackio",
@@ -67,58 +60,57 @@ def doctor(config: Config | None, *, study: str, options: Mapping[str, str]) -> 
     ranks = options.get("ranks", "0")
     if not ranks.isdecimal():
         raise ConfigError(f"--ranks must be a number of processes, was: {ranks}")
-    started = world()
     found = [] if rank() else list(_machine(config))
     if config is not None and not rank():
         found += needs(config, command=study)
-    if started is not None or int(ranks):
+    if world() is not None or int(ranks):
         found += _links(int(ranks))
     if rank():
         return 0
-    _print(found, as_json="json" in options)
+    if "json" in options:
+        print(json.dumps([asdict(each) for each in found], indent=1))
+    else:
+        _print(found)
     return EXIT_FAULTS if any(each.status == "fail" for each in found) else 0
 
 
 def _machine(config: Config | None) -> Iterator[Finding]:
-    yield from _versions()
+    known = environment()
+    names = ("bipe", "python", "torch", "lightning", "spacy", "tokenizers")
+    yield Finding("versions", "ok", ", ".join(f"{name} {known[name]}" for name in names))
+    yield Finding("system", "ok", f"{known['platform']}, {known['cpu']}")
     yield _devices()
     yield _threads()
     yield _precision()
     yield compiler()
-    out = Path(config.out if config is not None else "runs")
-    yield disk("out", out)
+    yield disk("out", Path(config.out if config is not None else "runs"))
     yield disk("TMPDIR", Path(tempfile.gettempdir()))
-    yield _wandb()
+    if has_wandb_key():
+        yield Finding("wandb", "ok", "there is a key: logger=wandb works online")
+    else:
+        yield Finding("wandb", "ok", "there is no key: logger=wandb works offline", "wandb login")
     yield grammars(needed_by="code cut by statements (granularity=logical)")
     for extra, module in _EXTRAS.items():
-        if extra != "code":
-            there = find_spec(module) is not None
-            text = f"{module} is {'' if there else 'not '}installed (optional)"
-            cure = "" if there else install_command(extra)
-            yield Finding(name=extra, status="ok", text=text, cure=cure)
-
-
-def _versions() -> Iterator[Finding]:
-    known = environment()
-    names = ("bipe", "python", "torch", "lightning", "spacy", "tokenizers")
-    text = ", ".join(f"{name} {known[name]}" for name in names)
-    yield Finding(name="versions", status="ok", text=text)
-    yield Finding(name="system", status="ok", text=f"{known['platform']}, {known['cpu']}")
+        if find_spec(module) is not None:
+            yield Finding(extra, "ok", f"{module} is installed (optional)")
+        else:
+            cure = install_command(extra)
+            yield Finding(extra, "ok", f"{module} is not installed (optional)", cure)
 
 
 def _devices() -> Finding:
     if torch.cuda.is_available():
         each = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
         text = ", ".join(f"{one.name} ({one.total_memory / 1e9:.0f} GB)" for one in each)
-        return Finding(name="devices", status="ok", text=f"{text}; CUDA {torch.version.cuda}")
+        return Finding("devices", "ok", f"{text}; CUDA {torch.version.cuda}")
     if shutil.which("nvidia-smi") is None:
-        return Finding(name="devices", status="ok", text="no GPU; training runs on the CPU")
+        return Finding("devices", "ok", "no GPU; training runs on the CPU")
     if torch.version.cuda is None:
         text, cure = "there is a GPU, but this torch was built without CUDA", "pip install torch"
     else:
         text = f"there is a GPU, but torch (CUDA {torch.version.cuda}) cannot use it"
         cure = "nvidia-smi  # compare the driver with that CUDA version"
-    return Finding(name="devices", status="warn", text=text, cure=cure)
+    return Finding("devices", "warn", text, cure)
 
 
 def _threads() -> Finding:
@@ -127,8 +119,8 @@ def _threads() -> Finding:
     threads = torch.get_num_threads()
     text = f"{counted(threads, 'thread')} on {counted(cores, 'core')}"
     if threads <= cores:
-        return Finding(name="threads", status="ok", text=text)
-    return Finding(name="threads", status="warn", text=text, cure=f"export OMP_NUM_THREADS={cores}")
+        return Finding("threads", "ok", text)
+    return Finding("threads", "warn", text, f"export OMP_NUM_THREADS={cores}")
 
 
 def _precision() -> Finding:
@@ -136,15 +128,15 @@ def _precision() -> Finding:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if not native_bfloat16():  # to measure what is emulated takes seconds
         text = f"{rate(product_rate(torch.float32, device=device))} in float32, no native bfloat16"
-        return Finding(name="precision", status="ok", text=f"{text}; training uses 32-true")
+        return Finding("precision", "ok", f"{text}; training uses 32-true")
     full, half = product_rates(device=device, anew=True)
     chosen = fast_precision()
     text = f"{rate(full)} in float32, {rate(half)} in bfloat16; training uses {chosen}"
     slower = half < full if chosen == "bf16-mixed" else half > 1.5 * full
     if not slower:
-        return Finding(name="precision", status="ok", text=text)
+        return Finding("precision", "ok", text)
     other = "32-true" if chosen == "bf16-mixed" else "bf16-mixed"
-    return Finding(name="precision", status="warn", text=text, cure=f"trainer.precision={other}")
+    return Finding("precision", "warn", text, f"trainer.precision={other}")
 
 
 def disk(name: str, folder: Path) -> Finding:
@@ -162,27 +154,17 @@ def disk(name: str, folder: Path) -> Finding:
             os.fsync(file.fileno())
             speed = _WRITTEN * _MEGABYTE / (time.perf_counter() - begin)
     except OSError as fault:
-        cure = (
-            "export TMPDIR=FOLDER"
-            if name == "TMPDIR"
-            else "set out=FOLDER to a folder that you can write to"
-        )
-        text = f"{place} cannot be written: {fault.strerror or fault}"
-        return Finding(name=name, status="fail", text=text, cure=cure)
+        cure = "set out=FOLDER to a folder that you can write to"
+        cure = "export TMPDIR=FOLDER" if name == "TMPDIR" else cure
+        return Finding(name, "fail", f"{place} cannot be written: {fault.strerror or fault}", cure)
     text = f"{place}: {free / 1e9:.1f} GB free, {speed / 1e6:,.0f} MB/s when writing"
-    cure = ""
     if free < _LITTLE:
-        cure = "free some space, or set another folder (out=FOLDER, TMPDIR)"
-    elif speed < _SLOW:
-        cure = "use a local disk, or raise checkpoint_every"
-    return Finding(name=name, status="warn" if cure else "ok", text=text, cure=cure)
-
-
-def _wandb() -> Finding:
-    if has_wandb_key():
-        return Finding(name="wandb", status="ok", text="there is a key: logger=wandb works online")
-    text = "there is no key: logger=wandb works offline"
-    return Finding(name="wandb", status="ok", text=text, cure="wandb login")
+        return Finding(
+            name, "warn", text, "free some space, or set another folder (out=FOLDER, TMPDIR)"
+        )
+    if speed < _SLOW:
+        return Finding(name, "warn", text, "use a local disk, or raise checkpoint_every")
+    return Finding(name, "ok", text)
 
 
 def _links(ranks: int) -> Iterator[Finding]:
@@ -193,28 +175,21 @@ def _links(ranks: int) -> Iterator[Finding]:
         links = measure_here(ranks or 1) if started is None else measure_started(started)
     except RunError as fault:
         cure = "export GLOO_SOCKET_IFNAME=lo, or the name of the network interface between nodes"
-        yield Finding(name="links", status="fail", text=str(fault), cure=cure)
+        yield Finding("links", "fail", str(fault), cure)
         return
     if links is not None:
         text = (
             f"{links.ranks} processes with {links.backend}: {links.seconds * 1e6:,.0f} us per "
             f"all-reduce of one number, {links.bytes_per_second / 1e6:,.0f} MB/s for 16 MB"
         )
-        yield Finding(name="links", status="ok", text=text)
+        yield Finding("links", "ok", text)
 
 
-def _print(found: Sequence[Finding], *, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps([asdict(each) for each in found], indent=1))
-        return
+def _print(found: Sequence[Finding]) -> None:
     console = Console(highlight=False, soft_wrap=True, file=sys.stdout)
     width = max(len(each.name) for each in found)
     for each in found:
-        colour, status = _COLOURS[each.status], _padded(each.status)
-        console.print(f"[{colour}]{status}[/] {each.name:<{width}}  {escape(each.text)}")
+        status = f"[{_COLOURS[each.status]}]{each.status:<4}[/]"
+        console.print(f"{status} {each.name:<{width}}  {escape(each.text)}")
         if each.cure:
             console.print(f"     {'':<{width}}  -> {escape(each.cure)}")
-
-
-def _padded(status: Status) -> str:
-    return f"{status:<4}"

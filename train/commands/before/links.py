@@ -6,14 +6,13 @@ started here, on the CPU.
 
 from __future__ import annotations
 
-import contextlib
 import datetime
+import json
 import os
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
@@ -40,18 +39,16 @@ class Links:
 def measure_here(ranks: int) -> Links:
     """Start processes on this machine and measure; RunError if they do not find each other."""
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
         try:
             torch.multiprocessing.start_processes(  # type: ignore[no-untyped-call]
-                _one, args=(ranks, str(place)), nprocs=ranks, start_method="spawn"
+                _one, args=(ranks, folder), nprocs=ranks, start_method="spawn"
             )
-            seconds, speed = map(float, (place / "found").read_text().split())
+            return Links(**json.loads(Path(folder, "found").read_text()))
         except Exception as fault:
             reason = str(fault).strip().splitlines()[-1]
             raise RunError(
                 f"{ranks} processes could not connect to each other: {reason}"
             ) from fault
-    return Links(ranks=ranks, backend="gloo", seconds=seconds, bytes_per_second=speed)
 
 
 def measure_started(world: World) -> Links | None:
@@ -60,37 +57,28 @@ def measure_started(world: World) -> Links | None:
     if torch.cuda.is_available():
         device, backend = torch.device("cuda", rank() % world.local), "nccl"
         torch.cuda.set_device(device)
-    with _group(backend, init_method="env://", size=world.size, own=rank()):
-        seconds, speed = _measured(device)
-    found = Links(ranks=world.size, backend=backend, seconds=seconds, bytes_per_second=speed)
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+    found = _measured(device, backend, "env://", own=rank(), size=world.size)
     return found if rank() == 0 else None
 
 
 def _one(own: int, ranks: int, folder: str) -> None:
-    """Run one of the processes started here."""
+    """Run one of the processes started here, which meet in a file."""
     torch.set_num_threads(1)
-    with _group("gloo", init_method=f"file://{folder}/store", size=ranks, own=own):
-        found = _measured(torch.device("cpu"))
+    store = f"file://{folder}/store"
+    found = _measured(torch.device("cpu"), "gloo", store, own=own, size=ranks)
     if own == 0:
-        Path(folder, "found").write_text(" ".join(map(str, found)))
+        Path(folder, "found").write_text(json.dumps(asdict(found)))
 
 
-@contextlib.contextmanager
-def _group(backend: str, *, init_method: str, size: int, own: int) -> Iterator[None]:
-    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
-    dist.init_process_group(
-        backend, init_method=init_method, world_size=size, rank=own, timeout=_PATIENCE
-    )
+def _measured(device: torch.device, backend: str, meet: str, *, own: int, size: int) -> Links:
+    dist.init_process_group(backend, init_method=meet, world_size=size, rank=own, timeout=_PATIENCE)
     try:
-        yield
+        small, large = (_time(torch.ones(n, device=device)) for n in (_SMALL, _LARGE))
     finally:
         dist.destroy_process_group()
-
-
-def _measured(device: torch.device) -> tuple[float, float]:
-    """Return seconds of a small all-reduce, and bytes per second of a large one."""
-    small, large = (_time(torch.ones(n, device=device)) for n in (_SMALL, _LARGE))
-    return small, 4 * _LARGE / large
+    speed = 4 * _LARGE / large
+    return Links(ranks=size, backend=backend, seconds=small, bytes_per_second=speed)
 
 
 def _time(numbers: torch.Tensor) -> float:

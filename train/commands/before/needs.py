@@ -38,7 +38,7 @@ _BY_CLASS = {
 _TRAINS = ("pretrain", "extend", "retrofit", "scrolls")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One line of a check. cure: a command or a setting, empty if there is nothing to do."""
 
@@ -72,25 +72,21 @@ def require_run(place: Any, *, key: str) -> None:
 
 def require_folders(config: Config, *, command: str) -> None:
     """Raise RunError or DataError for folders without runs or data, before torch is loaded."""
+    place = config.data
     if command == "evaluate":
-        _require_data(config.data, runs.find_runs(config.evaluate.runs, key="evaluate.runs"))
+        found = runs.find_runs(config.evaluate.runs, key="evaluate.runs")
+        gone = isinstance(place, str) and not Path(place).exists()
+        if gone and (word := data_of_runs(found)):
+            raise DataError(
+                f"data={place} does not exist; the runs were trained on {shlex.quote(word)}"
+            )
     options = config.generate
     unfinished = Path(options.run, runs.CHECKPOINTS).is_dir()
     if command == "generate" and options.checkpoint is None and not unfinished:
         require_run(options.run, key="generate.run")
     if command in ("pretrain", "evaluate"):
-        for folder in folders_of(config.data).values():
+        for folder in folders_of(place).values():
             read_top(folder)
-
-
-def _require_data(place: Any, found: list[Path]) -> None:
-    """Raise DataError with the data of the runs if there is none in the configured folder."""
-    if not isinstance(place, str) or Path(place).exists():
-        return
-    if word := data_of_runs(found):
-        raise DataError(
-            f"data={place} does not exist; the runs were trained on {shlex.quote(word)}"
-        )
 
 
 def data_of_runs(found: Sequence[Path], *, out: str | None = None) -> str:
@@ -103,19 +99,19 @@ def data_of_runs(found: Sequence[Path], *, out: str | None = None) -> str:
 
 def needs(config: Config, *, command: str, files: bool = True) -> list[Finding]:
     """Return what a command needs with this configuration, there or not."""
-    sections: list[Any] = [config.logger] if command in _TRAINS else []
+    trains, sections = command in _TRAINS, list[Any]()
+    if trains:
+        sections.append(config.logger)
     if command == "prepare":
-        sections = [config.corpus, config.engine]
+        sections += [config.corpus, config.engine]
     elif command == "scrolls":
         sections.append(config.task)
     found = [need for section in sections for need in _of_classes(section)]
     if command == "prepare":
-        found += [*_grammars(config.corpus or {})]
-        if not config.dry_run:
-            found += _programs(config.engine)
+        found += _of_preparing(config)
     if command == "scrolls" and config.task and config.scrolls.split is not None:
         found += _scoring(config)
-    if command in _TRAINS and config.compile:
+    if trains and config.compile:
         found.append(compiler(required="compile=true"))
     if files:
         found += _files(config, command)
@@ -128,22 +124,17 @@ def _of_classes(section: Any) -> Iterator[Finding]:
         name = str(node.get(TARGET)).rpartition(".")[2]
         if name in _BY_CLASS:
             module, extra = _BY_CLASS[name]
-            yield package(module, extra=extra, needed_by=name)
+            yield _package(module, needed_by=name, cure=install_command(extra))
         for one in node.get("packages") or () if name == "PackageCode" else ():
             if one != "stdlib":
-                there = find_spec(one) is not None
-                text = f"{name} reads {one}" + ("" if there else ", which is not installed")
-                yield Finding(
-                    name=one, status="ok" if there else "fail", text=text, cure=f"pip install {one}"
-                )
+                yield _package(one, needed_by=name, cure=f"pip install {one}")
 
 
-def package(module: str, *, extra: str, needed_by: str) -> Finding:
-    """Return whether a module is installed that something needs."""
+def _package(module: str, *, needed_by: str, cure: str) -> Finding:
+    needed = f"{needed_by} needs {module}"
     if find_spec(module) is not None:
-        return Finding(name=module, status="ok", text=f"{needed_by} needs {module}: installed")
-    text = f"{needed_by} needs {module}, which is not installed"
-    return Finding(name=module, status="fail", text=text, cure=install_command(extra))
+        return Finding(module, "ok", f"{needed}: installed")
+    return Finding(module, "fail", f"{needed}, which is not installed", cure)
 
 
 def _scoring(config: Config) -> Iterator[Finding]:
@@ -152,27 +143,29 @@ def _scoring(config: Config) -> Iterator[Finding]:
     archive = str((config.task or {}).get(TARGET)).endswith(".ScrollsTask")
     hidden = archive and config.scrolls.split == "test"  # it has no references
     if task.metric == "rouge" and not hidden:
-        yield package("rouge_score", extra="scrolls", needed_by="the task's metric (ROUGE)")
+        by = "the task's metric (ROUGE)"
+        yield _package("rouge_score", needed_by=by, cure=install_command("scrolls"))
 
 
-def _programs(engine: Mapping[str, Any]) -> Iterator[Finding]:
-    if not str(engine.get(TARGET)).endswith(".Slurm"):
-        return
-    for name in ("sbatch", "squeue", "srun")[: 3 if engine.get("srun", True) else 2]:
-        yield program(name, needed_by="engine=slurm")
+def _of_preparing(config: Config) -> Iterator[Finding]:
+    """Yield the grammars of the languages to be cut by statements, and the programs of Slurm."""
+    for node in _nodes(config.corpus):
+        if node.get("granularity") == "logical":
+            yield grammars(needed_by="granularity=logical", language=node.get("language"))
+            break
+    engine = config.engine
+    if not config.dry_run and str(engine.get(TARGET)).endswith(".Slurm"):
+        for name in ("sbatch", "squeue", "srun")[: 3 if engine.get("srun", True) else 2]:
+            yield program(name, needed_by="engine=slurm")
 
 
 def program(name: str, *, needed_by: str) -> Finding:
     """Return whether a program is on the PATH that something needs."""
     path = shutil.which(name)
     if path is not None:
-        return Finding(name=name, status="ok", text=f"{needed_by} needs {name}: {path}")
-    return Finding(
-        name=name,
-        status="fail",
-        text=f"{needed_by} needs {name}, which is not on the PATH",
-        cure="run it on a login node of the cluster, or load its Slurm module (module load slurm)",
-    )
+        return Finding(name, "ok", f"{needed_by} needs {name}: {path}")
+    cure = "run it on a login node of the cluster, or load its Slurm module (module load slurm)"
+    return Finding(name, "fail", f"{needed_by} needs {name}, which is not on the PATH", cure)
 
 
 def compiler(*, required: str | None = None) -> Finding:
@@ -180,22 +173,12 @@ def compiler(*, required: str | None = None) -> Finding:
     name = os.environ.get("CXX") or "g++"
     path, header = shutil.which(name), Path(sysconfig.get_path("include"), "Python.h")
     if path is not None and header.is_file():
-        return Finding(name="compiler", status="ok", text=f"{path}, with the headers of Python")
+        return Finding("compiler", "ok", f"{path}, with the headers of Python")
     lacks = f"a C++ compiler ({name})" if path is None else f"the headers of Python ({header})"
-    cure = "apt-get install g++" if path is None else "apt-get install python3-dev"
-    status: Status = "warn" if required is None else "fail"
-    if required is not None:
-        cure += ", or set compile=false"
+    cure = f"apt-get install {'g++' if path is None else 'python3-dev'}"
+    cure += ", or set compile=false" * (required is not None)
     text = f"{required or 'compile=true'} needs {lacks}, which is not there"
-    return Finding(name="compiler", status=status, text=text, cure=cure)
-
-
-def _grammars(corpus: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield a warning if code is to be cut by statements in languages without a grammar."""
-    for node in _nodes(corpus):
-        if node.get("granularity") == "logical":  # statements, which need grammars
-            yield grammars(needed_by="granularity=logical", language=node.get("language"))
-            return
+    return Finding("compiler", "warn" if required is None else "fail", text, cure)
 
 
 def grammars(*, needed_by: str, language: str | None = None) -> Finding:
@@ -206,15 +189,12 @@ def grammars(*, needed_by: str, language: str | None = None) -> Finding:
     asked = [language] if language in TABLES else sorted(TABLES)
     missing = [name for name in asked if parsed.missing(name)]
     if not missing:
-        text = f"{needed_by}: all {len(asked)} grammars are installed"
-        return Finding(name="grammars", status="ok", text=text)
-    return Finding(
-        name="grammars",
-        status="warn",
-        text=f"{needed_by}: files in {', '.join(missing)} are cut at physical lines, since their "
-        "grammars are not installed",
-        cure=install_command("code"),
+        return Finding("grammars", "ok", f"{needed_by}: all {len(asked)} grammars are installed")
+    text = (
+        f"{needed_by}: files in {', '.join(missing)} are cut at physical lines, since their "
+        "grammars are not installed"
     )
+    return Finding("grammars", "warn", text, install_command("code"))
 
 
 def _files(config: Config, command: str) -> Iterator[Finding]:
@@ -231,11 +211,10 @@ def _files(config: Config, command: str) -> Iterator[Finding]:
     if command == "scrolls" and isinstance(path, str) and "://" not in path:
         wanted.append(("task.path", path, "set path=ZIP, the task's archive"))
     for name, place, cure in wanted:
-        there = Path(place).exists()
-        text = place if there else f"{place} is not there"
-        yield Finding(
-            name=name, status="ok" if there else "fail", text=text, cure="" if there else cure
-        )
+        if Path(place).exists():
+            yield Finding(name, "ok", place)
+        else:
+            yield Finding(name, "fail", f"{place} is not there", cure)
 
 
 def _nodes(section: Any) -> Iterator[Mapping[str, Any]]:

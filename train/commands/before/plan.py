@@ -172,38 +172,29 @@ def _schedule(config: Config, command: str) -> Schedule:
 
 
 def _placing(config: Config, notes: list[str]) -> Placing:
-    trainer = config.trainer
-    strategy = trainer.get("strategy", "auto")
-    ranks = _ranks(config, notes)
+    trainer, ranks = config.trainer, _ranks(config, notes)
+    strategy: Any = trainer.get("strategy", "auto")
     sharded = isinstance(strategy, Mapping) and str(strategy.get(TARGET)).endswith(".Sharded")
-    replicas = int(strategy.get("replicas", 1)) if sharded and isinstance(strategy, Mapping) else 1
-    if sharded and ranks % replicas:
-        raise ConfigError(
-            f"trainer.strategy.replicas must divide the number of devices ({ranks}), was: "
-            f"{replicas}"
-        )
-    if ranks % config.context_parallel:
-        raise ConfigError(
-            f"context_parallel must divide the number of devices ({ranks}), was: "
-            f"{config.context_parallel}"
-        )
+    replicas = int(strategy.get("replicas", 1)) if sharded else 1
+    parts = {"trainer.strategy.replicas": replicas, "context_parallel": config.context_parallel}
+    for key, count in parts.items():
+        if ranks % count:
+            raise ConfigError(f"{key} must divide the number of devices ({ranks}), was: {count}")
     asked = trainer.get("precision", "auto")
     width = int(config.model.get("width", 768))
-    precision = fast_precision(width) if asked == "auto" else str(asked)
+    bf16 = (fast_precision(width) if asked == "auto" else str(asked)).startswith("bf16")
     kinds: tuple[Device, ...] = ("cpu", "cuda")
     if trainer.get("accelerator") == "cpu":
         kinds = ("cpu",)
     elif trainer.get("accelerator") in ("gpu", "cuda") or torch.cuda.is_available():
         kinds = ("cuda",)
-    bf16 = precision.startswith("bf16")
-    half = {"cpu": bf16, "cuda": bf16 or asked == "auto"}  # GPUs have it in hardware
     return Placing(
         ranks=ranks,
         shards=ranks // replicas if sharded else 1,
         buckets=ranks > 1 and not sharded,
         context=config.context_parallel,
         kinds=kinds,
-        half=half,
+        half={"cpu": bf16, "cuda": bf16 or asked == "auto"},  # GPUs have it in hardware
     )
 
 
@@ -234,12 +225,10 @@ def _measured(out: Path) -> Measured | None:
     for path in found:
         try:
             described = json.loads((path.parent / runs.MODEL / MODEL_CONFIG).read_text())
-            decoder, length = (
-                DecoderConfig(**described["decoder"]),
-                described["notes"]["row_length"],
-            )
-            rates: list[Any] = [row.get("tokens_per_second") for row in read_numbers(path)]
-            rates = [rate for rate in rates if rate]
+            decoder = DecoderConfig(**described["decoder"])
+            length = described["notes"]["row_length"]
+            found_rates: list[Any] = [row.get("tokens_per_second") for row in read_numbers(path)]
+            rates = [*filter(None, found_rates)]
         except (OSError, ValueError, KeyError, TypeError):
             continue
         if rates:

@@ -6,18 +6,17 @@ also while they are written, and loads no torch. Exit status: 0, or 2 if there i
 
 import argparse
 import datetime
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from train.errors import RunError
 from train.fit.record import State, as_json, find_states
 
 _DEFAULT = "runs"
-EXIT_FAULT = 2
 
 
-def main(words: list[str]) -> int:
-    """Run the command on its arguments; return the exit status."""
+def main(words: list[str]) -> None:
+    """Run the command on its arguments."""
     parser = argparse.ArgumentParser(
         prog="bipe status", description="Show the state of runs and prepared data."
     )
@@ -29,10 +28,8 @@ def main(words: list[str]) -> int:
     given = parser.parse_args(words)
     folders = [word.removeprefix("out=") for word in given.folders] or [_DEFAULT]
     places = list(map(Path, folders))
-    for place in places:
-        if not place.is_dir():
-            print(f"bipe: status: {place}: there is no such folder", file=sys.stderr)
-            return EXIT_FAULT
+    if missing := next((place for place in places if not place.is_dir()), None):
+        raise RunError(f"{missing}: there is no such folder")
     states = [state for place in places for state in find_states(place, verify=given.verify)]
     if given.json:
         print(as_json(states))
@@ -40,7 +37,6 @@ def main(words: list[str]) -> int:
         _show(states)
     else:
         print(f"no runs or prepared data in {', '.join(map(str, places))}")
-    return 0
 
 
 def _show(states: Sequence[State]) -> None:

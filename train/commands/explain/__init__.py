@@ -1,8 +1,9 @@
 """`bipe explain encoding=...`: what an encoding is, does, costs and looks like, without data.
 
-    bipe explain encoding=bipe_alibi model=tiny
-    bipe explain encoding=bilevel encoding@encoding.inter=kerple --lengths 512,8192 --svg kerple.svg
-    bipe explain encoding=bipe_rope --page positions.html --file README.md
+    bipe explain encoding=bipe_alibi
+    bipe explain encoding=fox --lengths 512,8192        # of rows, in tokens
+    bipe explain encoding=t5 --svg FILE.svg             # or --pdf FILE.pdf: the curves
+    bipe explain encoding=rope --page FILE.html --file TEXT   # a page to type texts in
 
 Everything is read off the composed encoding itself: formulas and sources from the docstrings of its
 modules, numbers from the objects that a training of this configuration would build.
@@ -25,7 +26,7 @@ from segmenters.wording import counted
 from train.commands.explain import text
 from train.commands.explain.costs import costs, paths
 from train.commands.explain.curves import curves
-from train.commands.explain.parts import Part, about_far, parts_of, together
+from train.commands.explain.parts import about_far, parts_of, together
 from train.config import Config, encoding_name
 from train.disk.files import write_whole
 from train.errors import ConfigError, as_config_error
@@ -59,7 +60,10 @@ def explain(config: Config, *, study: str, options: Mapping[str, str]) -> None:
         heads = f"{counted(decoder.n_head, 'head')} of width {decoder.head_width}"
         size = f"{counted(decoder.n_layer, 'layer')} with {heads}"
         costly = list(_costly(config, decoder, scheme, lengths))  # may be refused
-        _write([f"{name}, for {size}", *_described(scheme, parts)])
+        _write([f"{name}, for {size}"])
+        far = [list(text.far(*each)) for each in about_far(scheme)]
+        for lines in (*map(text.part, parts), *far):
+            _write(["", *lines])
         _write(costly)
         _write(["", *text.ids(parts)])
         for curve in drawn:
@@ -75,8 +79,8 @@ def explain(config: Config, *, study: str, options: Mapping[str, str]) -> None:
     if page is not None:
         from train.commands.explain.page import explorer
 
-        far = [" ".join(text.far(*each)) for each in about_far(scheme)]
-        write_whole(page, explorer(name, parts, far, decoder.head_width, file))
+        told = [" ".join(lines) for lines in far]
+        write_whole(page, explorer(name, parts, told, decoder.head_width, file))
         print(f"page: {page}")
 
 
@@ -97,15 +101,6 @@ def _writable(name: str, given: str | None, *, suffix: str) -> Path | None:
     if not path.absolute().parent.is_dir():
         raise ConfigError(f"--{name} {path}: there is no folder {path.parent}")
     return path
-
-
-def _described(scheme: Any, parts: Sequence[Part]) -> Iterator[str]:
-    for part in parts:
-        yield ""
-        yield from text.part(part)
-    for where, far in about_far(scheme):
-        yield ""
-        yield from text.far(where, far)
 
 
 def _costly(

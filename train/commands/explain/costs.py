@@ -28,6 +28,7 @@ from train.report.formats import short
 
 _NOTHING = {"_target_": "bipe.encodings.NoPE"}
 _RUN = 128  # tokens of the row whose operations are counted
+_WRITE = "write a token"
 _TRAINED = 16  # bytes of a weight, its gradient and its two moments
 Device = Literal["cpu", "cuda"]
 
@@ -76,20 +77,22 @@ def paths(scheme: Any, *, lengths: Sequence[int], path: Any) -> Iterator[tuple[s
 def _paths(scheme: Any, device: Device, lengths: Sequence[int], path: Any) -> Iterator[str]:
     if path != "auto":
         _require_possible(scheme, path)
-    plain = [time for time in lengths if not _passes(scheme, time)]
-    yield from _joined(
-        {
-            "train, rows of one document": _training(scheme, device, plain, path, packed=False),
-            "train, packed rows": _training(scheme, device, plain, path, packed=True),
-            "read": _reading(scheme, device, plain, path, queries="all"),
-        }
-    )
-    for time in lengths:
-        if count := _passes(scheme, time):
-            name, parts = type(far_of(scheme)).__name__, counted(count, "part")
-            parts = f"{name}: {parts} of the keys under one softmax"
-            yield f"train, read: in passes at {time:,} ids ({parts})"
-    yield from _joined({"write a token": _reading(scheme, device, plain, path, queries="one")})
+    passes = {time: _passes(scheme, time) for time in lengths}
+    taken = {
+        doing: [
+            (time, *_taken(scheme, device, time, path, doing))
+            for time, count in passes.items()
+            if not count
+        ]
+        for doing in ("train, rows of one document", "train, packed rows", "read", _WRITE)
+    }
+    writing = taken.pop(_WRITE)
+    yield from _joined(taken)
+    for time, count in passes.items():
+        if count:
+            parts = f"{type(far_of(scheme)).__name__}: {counted(count, 'part')} of the keys"
+            yield f"train, read: in passes at {time:,} ids ({parts} under one softmax)"
+    yield from _joined({_WRITE: writing})
 
 
 def _require_possible(scheme: Any, path: Any) -> None:
@@ -103,41 +106,22 @@ def _require_possible(scheme: Any, path: Any) -> None:
             choose_attention(bias=bias, q_at=at, k_at=at, path=path)
 
 
-def _training(
-    scheme: Any, device: Device, lengths: Sequence[int], path: Any, *, packed: bool
-) -> list[tuple[int, str, str]]:
-    found = []
-    for time in lengths:
+def _taken(scheme: Any, device: Device, time: int, path: Any, doing: str) -> tuple[str, str]:
+    """Return the path of one length, and why."""
+    if doing.startswith("train"):
+        packed = "packed" in doing
         name, reason, *_ = attention_of(scheme, kind=device, time=time, packed=packed, path=path)
-        found.append((time, name, reason))
-    return found
-
-
-def _reading(
-    scheme: Any,
-    device: Device,
-    lengths: Sequence[int],
-    path: Any,
-    *,
-    queries: Literal["all", "one"],
-) -> list[tuple[int, str, str]]:
+        return name, reason
     if path != "auto":
-        return [(time, path, "as configured") for time in lengths]
+        return path, "as configured"
     kind: Any = attention_of(scheme, kind=device, time=1, packed=False, path="auto")[2]
-    found = []
-    for time in lengths:
-        case = Case(
-            device=device,
-            bias=kind,
-            queries=queries,
-            time=time,
-            packed=False,
-            gradients=False,
-            row_kernel=bias_row_works(),
+    rule = choose_rule(
+        Case(
+            device=device, bias=kind, queries="one" if doing == _WRITE else "all", time=time,
+            packed=False, gradients=False, row_kernel=bias_row_works(),
         )
-        rule = choose_rule(case)
-        found.append((time, rule.path, rule.reason))
-    return found
+    )  # fmt: skip
+    return rule.path, rule.reason
 
 
 def _joined(doings: Mapping[str, Sequence[tuple[int, str, str]]]) -> Iterator[str]:
@@ -170,16 +154,9 @@ def _kept(decoder: DecoderConfig, time: int, path: Any, allowed: tuple[str, ...]
     scheme = as_scheme(build(decoder.encoding, allowed=allowed))
     chosen, _, bias, rotated = attention_of(scheme, kind="cpu", time=time, packed=False, path=path)
     step = Step(
-        decoder=decoder,
-        weights=count_weights(model),
-        rows=1,
-        time=time,
-        device="cpu",
-        path=chosen,
-        dense_bias=bias != "none",
-        rotated=rotated,
-        packed=False,
-    )
+        decoder=decoder, weights=count_weights(model), rows=1, time=time, device="cpu",
+        path=chosen, dense_bias=bias != "none", rotated=rotated, packed=False,
+    )  # fmt: skip
     return activations(step)
 
 

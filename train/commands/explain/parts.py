@@ -82,40 +82,39 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The hooks of a part at consecutive ids 0, 1, ..., as many as `time`."""
+    """The hooks of a part at ids 0, 1, ..., as many as `time`; a scheme has segments of 16 tokens.
+
+    Of further levels, a unit holds four of the finer one.
+    """
 
     of: Any
-    at: Positions | None
     time: int
 
     def embed(self, x: torch.Tensor) -> torch.Tensor:
-        at = self._ids(len(x)) if self.at is None else self.at
-        found: torch.Tensor = self.of.embed(x, at)
+        found: torch.Tensor = self.of.embed(x, self._at(len(x)))
         return found
 
     def rotation(self) -> Any:
-        return self.of.rotation(self._ids(1) if self.at is None else self.at)
+        return self.of.rotation(self._at(1))
 
     def bias(self, batch: int) -> Any:
         """Return the bias of the last query over all keys."""
-        if self.at is None:
-            ids = self._ids(batch)
-            return self.of.bias(ids[:, -1:], ids)
-        at = self.at.map(lambda ids: ids.expand(batch, -1))
-        return self.of.bias(at[-1:], at)
+        at = self._at(batch)
+        return self.of.bias(at[:, -1:] if isinstance(at, torch.Tensor) else at[-1:], at)
 
-    def _ids(self, batch: int) -> torch.Tensor:
-        return torch.arange(self.time).expand(batch, -1)
+    def _at(self, batch: int) -> Any:
+        if isinstance(self.of, Encoding):
+            return torch.arange(self.time).expand(batch, -1)
+        marks, levels = torch.zeros(1, self.time, dtype=torch.uint8), levels_of(self.of)
+        for level in range(levels):
+            marks[:, :: SEGMENT * 4**level] |= 2 << level
+        at = Positions.from_marks(marks, packed=False, levels=levels)
+        return at.map(lambda ids: ids.expand(batch, -1))
 
 
 def asked_of(part: Part, *, time: int) -> Asked:
-    """Return the hooks of a part; a scheme is asked with segments of 16 tokens, units of four."""
-    if isinstance(part.of, Encoding):
-        return Asked(part.of, None, time)
-    marks, levels = torch.zeros(1, time, dtype=torch.uint8), levels_of(part.of)
-    for level in range(levels):
-        marks[:, :: SEGMENT * 4**level] |= 2 << level
-    return Asked(part.of, Positions.from_marks(marks, packed=False, levels=levels), time)
+    """Return the hooks of a part at consecutive ids."""
+    return Asked(part.of, time)
 
 
 def ids_read(parts: Sequence[Part]) -> tuple[str, ...]:
@@ -125,9 +124,9 @@ def ids_read(parts: Sequence[Part]) -> tuple[str, ...]:
     return (*ALL_IDS, *(f"level{level}" for level in range(count)))
 
 
-def parts_of(scheme: Any, *, n_layer: int, path: str = "") -> list[Part]:
+def parts_of(scheme: Any, *, n_layer: int) -> list[Part]:
     """Return the encodings of a scheme, in the order in which they are applied."""
-    return list(_parts(scheme, n_layer, path, None))
+    return list(_parts(scheme, n_layer, "", None))
 
 
 def _parts(scheme: Any, n_layer: int, path: str, layers: tuple[int, ...] | None) -> Iterator[Part]:
