@@ -317,19 +317,6 @@ def test_every_logger_is_built_without_its_package(logger):
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
-def test_an_experiment_says_first_how_it_is_run(experiment):
-    first, second, *_ = (ROOT / "experiment" / f"{experiment}.yaml").read_text().splitlines()
-    assert first == "# @package _global_"
-    assert second.startswith("# ")
-    commands = ("prepare", "pretrain", "extend", "retrofit", "scrolls")
-    runs = (*(f"bipe {command} experiment=" for command in commands), f"make {experiment}")
-    runs = (*runs, *("make encodings",) * (experiment == "compare"))
-    assert any(f"{run}{experiment}" in second or run == second[2:] for run in runs) or (
-        experiment == "pile_151m" and f"{experiment}_{{rope,bipe_rope,alibi,bipe_alibi}}" in second
-    )
-
-
-@pytest.mark.parametrize("experiment", EXPERIMENTS)
 def test_what_an_experiment_evaluates_is_in_its_corpus(experiment):
     made = study(f"experiment={experiment}")
     sources = set(made.corpus["sources"])

@@ -59,28 +59,25 @@ def claimed_only(run):
 
 
 STATES = {
-    "nothing": lambda run: shutil.rmtree(run),
+    "nothing": shutil.rmtree,
     "empty": lambda run: (shutil.rmtree(run), run.mkdir()),
     "claimed only": claimed_only,
     "interrupted": interrupted,
     "newest checkpoint damaged": lambda run: (interrupted(run), damage_checkpoints(run, 1)),
     "all checkpoints damaged": lambda run: (interrupted(run), damage_checkpoints(run, 9)),
     "no manifest": lambda run: (
-        interrupted(run),
-        checkpoints(run / runs.CHECKPOINTS)[-1].with_suffix(".json").unlink(),
+        interrupted(run), checkpoints(run / runs.CHECKPOINTS)[-1].with_suffix(".json").unlink(),
     ),
     "model half there": lambda run: (run / runs.MODEL / "model.safetensors").unlink(),
     "model damaged": lambda run: flip(run / runs.MODEL / "config.json"),
     "metrics cut": lambda run: (
-        interrupted(run),
-        damage_checkpoints(run, 1),
+        interrupted(run), damage_checkpoints(run, 1),
         (run / runs.METRICS).write_text((run / runs.METRICS).read_text()[:-9]),
     ),
     "sessions damaged": lambda run: (
-        interrupted(run),
-        (run / runs.SESSIONS).write_bytes(b"{\xff\n[]\n\n"),
+        interrupted(run), (run / runs.SESSIONS).write_bytes(b"{\xff\n[]\n\n"),
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -100,6 +97,11 @@ def test_a_finished_run_is_left_alone_to_the_byte(run, smoke, capsys):
         assert f"{run} is finished: step 6 of 6" in capsys.readouterr().err
 
 
+def weights_lost(run):
+    shutil.rmtree(run / runs.CHECKPOINTS)
+    (run / runs.MODEL / "model.safetensors").unlink()
+
+
 def other_data(run):
     path = run / runs.MODEL / "config.json"
     described = json.loads(path.read_text())
@@ -115,14 +117,7 @@ def other_data(run):
         ((), lambda run: (run / runs.CONFIG).unlink(), "contains model but no config.yaml"),
         ((), lambda run: (run / runs.CONFIG).write_text("a: ["), "config.yaml"),
         ((), other_data, "was trained on other data"),
-        (
-            (),
-            lambda run: (
-                shutil.rmtree(run / runs.CHECKPOINTS),
-                (run / runs.MODEL / "model.safetensors").unlink(),
-            ),
-            "model is damaged, and there is no complete checkpoint",
-        ),
+        ((), weights_lost, "model is damaged, and there is no complete checkpoint"),
     ],
 )
 def test_what_is_another_run_or_lost_is_refused_to_the_byte(words, change, told, run, smoke):

@@ -63,15 +63,6 @@ def test_a_retrofit_begins_with_the_loss_of_its_base_and_learns_something_else(t
     assert (found["row_length"], found["training"]["command"]) == (64, "retrofit")
 
 
-@pytest.mark.parametrize("words", [("stretch=gated", "extend.distill=1.0"), ("stretch=homotopy",)])
-def test_a_retrofit_that_is_stopped_goes_on_exactly(retrofit, taught, words):
-    whole = taught(*words, name="whole")
-    with crashing(at=3):
-        retrofit(*words, "name=stopped")
-    resumed = taught(*words, name="stopped")
-    assert curve(resumed) == curve(whole) and same_weights(resumed, whole)
-
-
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_new_parameters_have_a_rate_of_their_own(taught, optimizer):
     """What the checkpoint lacks moves further, in the first step by the factor itself."""
@@ -88,6 +79,22 @@ def test_new_parameters_have_a_rate_of_their_own(taught, optimizer):
 LORA = ("extend.lora={rank: 4, alpha: 8, layers: [query, gate]}", "optimizer.lr=0.01")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [("stretch=gated", "extend.distill=1.0"), ("stretch=homotopy",),
+     ("stretch=gated", *LORA, "extend.new_lr=10")],
+)  # fmt: skip
+def test_a_retrofit_that_is_stopped_goes_on_exactly_and_writes_meanwhile(retrofit, taught, words):
+    words = (*words, "checkpoint_every=2")
+    whole = taught(*words, name="whole")
+    with crashing(at=3):
+        retrofit(*words, "name=stopped")
+    ask = ("--prompt", "1+2", "generate.max_new=4", "generate.temperature=0")
+    assert main(["generate", str(whole.parent / "stopped"), *ask]) == 0
+    resumed = taught(*words, name="stopped")
+    assert curve(resumed) == curve(whole) and same_weights(resumed, whole)
+
+
 def test_low_ranks_and_what_is_new_are_trained_and_merged(taught, base):
     """The run is an ordinary model, in which the other weights are those of the checkpoint."""
     run = taught("stretch=gated", *LORA, name="lora")
@@ -101,18 +108,6 @@ def test_low_ranks_and_what_is_new_are_trained_and_merged(taught, base):
     for name in changed:
         size = np.linalg.svd(after[name].astype(float) - before[name], compute_uv=False)
         assert (size[4:] < 1e-5 * size[0]).all()
-
-
-def test_low_ranks_that_are_stopped_go_on_exactly_and_write_meanwhile(retrofit, taught):
-    words = ("stretch=gated", *LORA, "extend.new_lr=10", "checkpoint_every=2")
-    whole = taught(*words, name="whole")
-    with crashing(at=3):
-        retrofit(*words, "name=stopped")
-    stopped = whole.parent / "stopped"
-    ask = ("--prompt", "1+2", "generate.max_new=4", "generate.temperature=0")
-    assert main(["generate", str(stopped), *ask]) == 0
-    resumed = taught(*words, name="stopped")
-    assert curve(resumed) == curve(whole) and same_weights(resumed, whole)
 
 
 def test_low_ranks_are_merged_while_training_too_and_refused_in_shards(taught, retrofit, data):

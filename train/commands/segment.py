@@ -1,13 +1,9 @@
 """`bipe segment FILE...`: show documents with their segments, in colour, as HTML, JSON or numbers.
 
 A segmenter is named by its file in conf/segmenter, by its class in words, or as `yours.Pauses`, a
-class of your own that Python can import, with parameters after a colon: `stride:length=100`,
-`lines:granularity=logical,language=python`, `matched:of=lines`. Each row of JSON lines, Parquet
-and, with --text-key, CSV is a document.
-By default the segmenter depends on the kind of each document, as in `bipe prepare segmenter=auto`;
-the reason is printed. A file that cannot be shown (missing, binary) is reported in one line, and
-the next one is read. Needs neither a model nor a configuration, and imports no torch, Hydra or
-spaCy.
+class of your own, with parameters after a colon: `stride:length=100`, `matched:of=lines`. Without
+one it depends on the kind of each document, as in `bipe prepare segmenter=auto`. A file that cannot
+be shown is a fault, and the next one is read. Imports no torch, Hydra or spaCy.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
 """Search for the lowest validation loss by Optuna: `-m hydra/sweeper=optuna`.
 
-    bipe pretrain -m hydra/sweeper=optuna 'optimizer.lr=tag(log, interval(1e-4, 1e-2))' \\
-        rows.packing=concat,best_fit hydra.sweeper.n_trials=30
-
 hydra-optuna-sweeper needs Optuna below 3; this takes today's, with the same ways to write what is
-searched: interval(a, b) and range(a, b), with tag(log, ...), and choices a,b,c. Each trial is a run
-with a folder of its own. The journal is written as trials end: the same command goes on after a
-kill, first with the trials that were cut off. A trial that fails is pruned, so that the sampler
-keeps away from it, and named at the end.
+searched: interval(a, b) and range(a, b), with tag(log, ...), and choices a,b,c. The journal is
+written as trials end: the same command goes on after a kill, first with the trials that were cut
+off. A trial that fails is pruned, so that the sampler keeps away from it, and named at the end.
 """
 
 from __future__ import annotations

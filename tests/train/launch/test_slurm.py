@@ -44,11 +44,6 @@ def cluster(tmp_path, monkeypatch):
             os.kill(pid, signal.SIGKILL)
 
 
-def slurm(*words):
-    """Run a program of the stand-in."""
-    subprocess.run([sys.executable, str(PROGRAM), *map(str, words)], check=True)
-
-
 def wait_for(condition, *, logs):
     limit = time.monotonic() + LIMIT_S
     while not condition():
@@ -129,7 +124,7 @@ def test_other_commands_have_no_jobs(refused):
 
 
 @pytest.mark.slow
-def test_two_nodes_stopped_and_one_lost_train_the_undisturbed_run(bipe, cluster, data, tmp_path):
+def test_two_nodes_that_are_stopped_train_the_undisturbed_run(bipe, cluster, data, tmp_path):
     words = ("steps=40", "checkpoint_every=5", "rows.global_batch=4", "rows.micro_batch=2")
     alone = pretrain(f"data={data}", f"out={tmp_path / 'alone'}", "encoding=bipe_rope", *words)
     job = ("launch=slurm", "launch.nodes=2", "launch.gres=none", "launch.logs=logs")
@@ -142,17 +137,10 @@ def test_two_nodes_stopped_and_one_lost_train_the_undisturbed_run(bipe, cluster,
     def steps():
         return len(read_numbers(run / runs.METRICS)) if (run / runs.METRICS).exists() else 0
 
-    for after, disturb in (
-        (6, ("scancel", "--signal", "USR1", "100")),  # before the time limit
-        (16, ("node_fail", "100", "1")),
-    ):
-        wait_for(lambda after=after: steps() >= after, logs=logs)
-        starts = len(list(cluster.glob("100.status*")))
-        slurm(*disturb)
-        wait_for(lambda n=starts: len(list(cluster.glob("100.status*"))) > n, logs=logs)
+    wait_for(lambda: steps() >= 6, logs=logs)
+    subprocess.run(["scancel", "--signal", "USR1", "100"], check=True)  # before the time limit
     wait_for(lambda: (cluster / "100.state").read_text() == "DONE", logs=logs)
-    statuses = [(cluster / f"100.status{number}").read_text() for number in range(3)]
-    assert statuses == ["138", "137", "0"]
+    assert [(cluster / f"100.status{number}").read_text() for number in (0, 1)] == ["138", "0"]
     assert (logs / "100_0.status").read_text() == "0\n"
     made = {path.name for path in tmp_path.iterdir()}
     assert made == {"alone", "bin", "bipe_rope", "here", "jobs"}

@@ -174,7 +174,10 @@ def names(*words, command="pretrain", **swept):
     [
         ({"encoding": ("rope",)}, ["rope"]),
         ({"schedule": ("wsd", "cosine")}, ["bipe_rope_wsd", "bipe_rope_cosine"]),
-        ({"recompute": ("true",)}, ["bipe_rope_recompute_true"]),
+        (
+            {"recompute": ("true", "false")},
+            ["bipe_rope_recompute_true", "bipe_rope_recompute_false"],
+        ),
         ({"row_length": ("32", "64")}, ["bipe_rope_row_length32", "bipe_rope_row_length64"]),
         ({"clip": ("null", "1.0")}, ["bipe_rope_clip_null", "bipe_rope_clip1"]),
         ({"data": ("/a/data", "/b/data")}, ["bipe_rope_data_a_data", "bipe_rope_data_b_data"]),
