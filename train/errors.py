@@ -44,10 +44,9 @@ class MissingPackage(UserError):
 
 @contextlib.contextmanager
 def as_config_error(prefix: str, *kinds: type[Exception]) -> Iterator[None]:
-    """Turn errors in the block into a ConfigError whose message begins with `prefix` ("trainer: ").
+    """Turn a ValueError, or one of `kinds`, into a ConfigError that begins with `prefix`.
 
-    kinds: error types besides ValueError. Use it only around constructors, whose ValueErrors are
-    about their arguments; elsewhere a ValueError may be a bug.
+    Use it only around constructors, where it is about arguments; elsewhere it may be a bug.
     """
     try:
         yield
@@ -90,17 +89,13 @@ def require_package(module: str, *, extra: str, needed_by: str) -> None:
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs an extra of bipe, which is on no package index.
-
-    From a checkout that is the checkout with its pinned versions, or else the extra's own packages.
-    """
+    """Return the command that installs an extra of bipe, which is on no package index."""
+    # From a checkout with its pinned versions; else the extra's own packages.
     pins = _CHECKOUT / "constraints.txt"
     if pins.is_file() and (_CHECKOUT / "pyproject.toml").is_file():
         return f"pip install -c {shlex.quote(str(pins))} -e {shlex.quote(f'{_CHECKOUT}[{extra}]')}"
     from importlib.metadata import requires
 
     marker = re.compile(rf"extra == ['\"]{re.escape(extra)}['\"]")
-    wanted = [
-        line.partition(";")[0].strip() for line in requires("bipe") or () if marker.search(line)
-    ]
-    return f"pip install {shlex.join(wanted)}"
+    lines = [line for line in requires("bipe") or () if marker.search(line)]
+    return f"pip install {shlex.join(line.partition(';')[0].strip() for line in lines)}"

@@ -31,11 +31,7 @@ class World:
 
 
 def world(environ: Mapping[str, str] = os.environ) -> World | None:
-    """Return the processes started together with this one; None if it is alone, or starts them.
-
-    Raises ConfigError for a job script of several tasks that forgets srun, and for nodes with
-    unequal numbers of processes.
-    """
+    """Return the processes started together with this one; None if it is alone, or starts them."""
     if "TORCHELASTIC_RUN_ID" in environ:
         by, size = "torchrun", int(environ.get("WORLD_SIZE", "1"))
         local = int(environ.get("LOCAL_WORLD_SIZE", size))
@@ -65,7 +61,6 @@ def in_slurm(environ: Mapping[str, str] = os.environ) -> bool:
 
 
 def several(trainer: Mapping[str, Any]) -> bool:
-    """Return whether a trainer's section asks for several processes."""
     devices = trainer.get("devices", 1)
     if devices in (-1, "-1", "auto"):
         import torch

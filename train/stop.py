@@ -7,16 +7,13 @@
         with deferred():              a signal only sets the flag; the work looks for itself
             if requested(): ...
 
-A second signal ends the process at once, with status 128 + its number: every file is written under
-a temporary name, so none is left half-written. Terminals, `timeout`, torchrun and Slurm may deliver
-one signal twice; what follows at once is therefore no second one.
-
-A thread reads the signals (signal.set_wakeup_fd), since Python's handlers wait for the main thread,
-which may be in a collective for minutes.
+A second signal ends the process at once, with status 128 + its number; what follows at once is no
+second one, since terminals, `timeout`, torchrun and Slurm may deliver one twice. A thread reads the
+signals (signal.set_wakeup_fd): Python's handlers wait for the main thread, which may be in a
+collective for minutes.
 
 What a process says may be read by nobody any more: a training outlives the terminal, the pipe or
-the parent that it was started from (`heard_or_not`), and a thread that ends the process ends it
-(`end_process`); Python would raise BrokenPipeError at the next line.
+the parent that it was started from (`heard_or_not`), and whoever ends it ends it (`end_process`).
 """
 
 import errno
@@ -27,7 +24,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stderr, suppress
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -49,10 +46,7 @@ _imported = time.time()
 
 
 class Stopped(BaseException):
-    """The work was stopped by a signal.
-
-    text: what is kept and how to go on, true for the command; None: another rank says it.
-    """
+    """Stopped by a signal; text: what is kept and how to go on; None: another rank says it."""
 
     def __init__(self, signum: int, text: str | None = "") -> None:
         super().__init__(signum, text)
@@ -60,7 +54,6 @@ class Stopped(BaseException):
 
     @property
     def status(self) -> int:
-        """The exit status of the process."""
         return 128 + self.signal
 
     def __str__(self) -> str:
@@ -68,12 +61,10 @@ class Stopped(BaseException):
 
 
 def requested() -> signal.Signals | None:
-    """Return the signal that asked this process to stop, if any."""
     return _requested
 
 
 def check(text: str = "") -> None:
-    """Raise Stopped if it was requested; text: what is kept, and how to go on."""
     if _requested is not None:
         raise Stopped(_requested, text)
 
@@ -172,12 +163,10 @@ def _listen(heard: int) -> None:
 
 def _seconds_left() -> float | None:
     """Return the seconds to the moment before the end of a Slurm job at which to stop."""
-    try:
-        end = float(os.environ[_END])
-    except (KeyError, ValueError):
-        return None
-    begin = float(os.environ.get(_BEGIN, _imported))
-    return max(0.0, end - min(_MARGIN, _MARGIN_SHARE * (end - begin)) - time.time())
+    with suppress(KeyError, ValueError):
+        end, begin = float(os.environ[_END]), float(os.environ.get(_BEGIN, _imported))
+        return max(0.0, end - min(_MARGIN, _MARGIN_SHARE * (end - begin)) - time.time())
+    return None
 
 
 def _forget_in_child() -> None:
@@ -219,15 +208,9 @@ class _Stderr:
                     os.close(null)
 
 
-@contextmanager
-def heard_or_not() -> Iterator[None]:
+def heard_or_not() -> redirect_stderr[Any]:
     """Let what is written to sys.stderr in the block be lost rather than raise."""
-    stream = sys.stderr
-    sys.stderr = _Stderr(stream)
-    try:
-        yield
-    finally:
-        sys.stderr = stream
+    return redirect_stderr(_Stderr(sys.stderr))  # type: ignore[type-var]
 
 
 def end_process(status: int, text: str, *, before: Callable[[], object] = lambda: None) -> NoReturn:

@@ -4,6 +4,7 @@ import errno
 import json
 import logging
 import os
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -34,11 +35,16 @@ def names(folder):
     return sorted(file.name for file in folder.iterdir())
 
 
-def test_what_is_saved_is_loaded(tmp_path):
-    write(tmp_path / "new" / "folder", 3)
-    found = IO.load_checkpoint(path(tmp_path / "new" / "folder", 3))
-    assert found["step"] == 3
-    assert torch.equal(found["x"], torch.full((100,), 3))
+def test_what_is_saved_is_loaded_with_a_manifest_and_removed_with_it(tmp_path):
+    folder = tmp_path / "new" / "folder"
+    write(folder, 2)
+    found = IO.load_checkpoint(path(folder, 2))
+    assert found["step"] == 2 and torch.equal(found["x"], torch.full((100,), 2))
+    assert names(folder) == ["step=00000002.ckpt", "step=00000002.json"]
+    manifest = json.loads((folder / "step=00000002.json").read_text())
+    assert manifest["bytes"] == path(folder, 2).stat().st_size
+    IO.remove_checkpoint(path(folder, 2))
+    assert names(folder) == []
 
 
 def test_nothing_but_tensors_and_plain_data_is_loaded(tmp_path):
@@ -47,65 +53,39 @@ def test_nothing_but_tensors_and_plain_data_is_loaded(tmp_path):
         IO.load_checkpoint(path(tmp_path, 1), weights_only=False)
 
 
-def test_a_checkpoint_and_its_manifest_are_all_there_is(tmp_path):
-    write(tmp_path, 2)
-    assert names(tmp_path) == ["step=00000002.ckpt", "step=00000002.json"]
-    manifest = json.loads((tmp_path / "step=00000002.json").read_text())
-    assert manifest["bytes"] == path(tmp_path, 2).stat().st_size
-
-
-def test_the_newest_is_found(tmp_path):
+def test_the_newest_is_found_and_other_files_are_none(tmp_path):
     assert latest_checkpoint(tmp_path / "none") is None
     write(tmp_path, 8, 10, 9)
+    for name in ("step=99.ckpt.part", "step=last.ckpt", "notes.txt"):
+        (tmp_path / name).write_text("")
     assert latest_checkpoint(tmp_path) == path(tmp_path, 10)
     assert checkpoints(tmp_path) == [path(tmp_path, step) for step in (8, 9, 10)]
 
 
-def truncate(file):
-    file.write_bytes(file.read_bytes()[:-100])
+def flip(content):
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
 
 
-def flip(file):
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 1
-    file.write_bytes(content)
-
-
-def empty(file):
-    file.write_bytes(b"")
-
-
-@pytest.mark.parametrize("spoil", [truncate, flip, empty])
+@pytest.mark.parametrize("spoil", [lambda x: x[:-100], flip, lambda x: b""])
 def test_a_spoiled_one_is_named_and_passed_over(spoil, tmp_path, caplog):
     write(tmp_path, 2, 4)
-    spoil(path(tmp_path, 4))
+    last = path(tmp_path, 4)
+    last.write_bytes(spoil(last.read_bytes()))
     with caplog.at_level(logging.WARNING):
         assert latest_checkpoint(tmp_path) == path(tmp_path, 2)
-    assert str(path(tmp_path, 4)) in caplog.text
-    assert "checksum" in caplog.text
+    assert f"{last} is skipped: its checksum" in caplog.text
+    path(tmp_path, 2).write_bytes(b"")
+    assert latest_checkpoint(tmp_path) is None
 
 
-@pytest.mark.parametrize("manifest", [None, "", "{", "[]", "{}", "3"])
+@pytest.mark.parametrize("manifest", [None, "", "[]", "{}", "3"])
 def test_one_without_a_manifest_is_passed_over(manifest, tmp_path, caplog):
     write(tmp_path, 2, 4)
     file = path(tmp_path, 4).with_suffix(".json")
     file.unlink() if manifest is None else file.write_text(manifest)
     assert latest_checkpoint(tmp_path) == path(tmp_path, 2)
     assert str(path(tmp_path, 4)) in caplog.text
-
-
-def test_where_all_are_spoiled_there_is_none(tmp_path):
-    write(tmp_path, 2)
-    empty(path(tmp_path, 2))
-    assert latest_checkpoint(tmp_path) is None
-
-
-def test_other_files_are_no_checkpoints(tmp_path):
-    write(tmp_path, 2)
-    (tmp_path / "step=9.ckpt.part").write_text("")
-    (tmp_path / "step=last.ckpt").write_text("")
-    (tmp_path / "notes.txt").write_text("")
-    assert latest_checkpoint(tmp_path) == path(tmp_path, 2)
 
 
 def full_after(monkeypatch, size):
@@ -135,24 +115,6 @@ def test_a_full_disk_is_told_and_leaves_what_was_there(size, tmp_path, monkeypat
     assert latest_checkpoint(tmp_path) == path(tmp_path, 2)
 
 
-def test_a_kill_between_file_and_manifest_leaves_the_one_before(tmp_path, monkeypatch):
-    write(tmp_path, 2)
-
-    def killed(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("train.fit.checkpoints.write_whole", killed)
-    with pytest.raises(KeyboardInterrupt):
-        write(tmp_path, 4)
-    assert latest_checkpoint(tmp_path) == path(tmp_path, 2)
-
-
-def test_removing_takes_the_manifest_too(tmp_path):
-    write(tmp_path, 2)
-    IO.remove_checkpoint(path(tmp_path, 2))
-    assert names(tmp_path) == []
-
-
 class FakeTrainer:
     """As much of a trainer as the callback asks for."""
 
@@ -168,11 +130,10 @@ class FakeTrainer:
         IO.save_checkpoint({"step": self.global_step}, path)
 
 
-def go_through(callback, trainer, *, validate_every=None, start=0):
+def go_through(callback, trainer, *, validate_every=None):
     """The hooks of a run in their order, two micro-batches a step."""
-    trainer.global_step = start
     callback.on_train_start(trainer, None)
-    for step in range(start + 1, trainer.max_steps + 1):
+    for step in range(1, trainer.max_steps + 1):
         callback.on_train_batch_end(trainer, None, None, None, 0)
         trainer.global_step = step
         callback.on_train_batch_end(trainer, None, None, None, 1)
@@ -190,23 +151,24 @@ def test_the_newest_few_are_kept_and_the_last_step_is_saved(keep, steps, tmp_pat
     assert len(names(tmp_path)) == 2 * len(steps)
 
 
-def test_each_step_is_saved_once(tmp_path, monkeypatch):
-    saved = []
-    monkeypatch.setattr(FakeTrainer, "save_checkpoint", lambda self, path: saved.append(path.name))
-    go_through(SaveCheckpoints(folder=tmp_path, every=1), FakeTrainer(), start=4)
-    assert saved == [f"step={step:08d}.ckpt" for step in (5, 6, 7)]
-
-
-def test_a_step_with_a_validation_is_saved_after_it(tmp_path, monkeypatch):
-    seen = []
-    monkeypatch.setattr(FakeTrainer, "save_checkpoint", lambda self, path: seen.append("saved"))
-    callback = SaveCheckpoints(folder=tmp_path, every=1, validate_every=2)
+@pytest.mark.parametrize(
+    ("every", "validate_every", "seen"),
+    [
+        (1, None, ["saved"] * 7),
+        (1, 2, ["saved", "validated", "saved"] * 3 + ["saved"]),
+        (2, 4, ["saved", "validated", "saved", "saved", "saved"]),
+    ],
+)
+def test_each_step_is_saved_once_after_its_validation(every, validate_every, seen, monkeypatch):
+    happened = []
+    save = lambda self, path: happened.append("saved")  # noqa: E731
+    monkeypatch.setattr(FakeTrainer, "save_checkpoint", save)
+    callback = SaveCheckpoints(folder=Path("no"), every=every, validate_every=validate_every)
     validated = callback.on_validation_end
-
-    def on_validation_end(trainer, module):
-        seen.append("validated")
-        validated(trainer, module)
-
-    monkeypatch.setattr(callback, "on_validation_end", on_validation_end)
-    go_through(callback, FakeTrainer(validation=3), validate_every=2)
-    assert seen == ["saved", "validated", "saved"] * 3 + ["saved"]
+    monkeypatch.setattr(
+        callback,
+        "on_validation_end",
+        lambda *given: (happened.append("validated"), validated(*given)),
+    )
+    go_through(callback, FakeTrainer(validation=3), validate_every=validate_every)
+    assert happened == seen

@@ -145,8 +145,8 @@ def test_from_two_copies_to_two_shards_to_one_process_it_is_one_run(
 
 
 def test_encodings_with_parameters_in_every_layer_or_in_none_are_sharded(data, tmp_path):
-    """Gates of each layer, a table of buckets and kernels that all layers share: in two shards."""
-    sweep = ("fox", "t5", "kerple")
+    """Gates of each layer, and a table of buckets that all layers share: in two shards."""
+    sweep = ("fox", "t5")
     words = (f"data={data}", f"out={tmp_path}", "rows.micro_batch=2", "trainer=fsdp2", *TWO)
     finish(start("-m", f"encoding={','.join(sweep)}", *words, cwd=tmp_path, ranks=[len(sweep), 1]))
     for name in sweep:
@@ -154,10 +154,9 @@ def test_encodings_with_parameters_in_every_layer_or_in_none_are_sharded(data, t
         assert_same(tmp_path / name, alone)
 
 
-@pytest.mark.parametrize("trainer", ["ddp", "fsdp2"])
-def test_two_processes_that_share_each_row_have_the_losses_of_one(trainer, data, tmp_path):
-    words = (f"data={data}", f"out={tmp_path}", "encoding=bipe_rope", f"trainer={trainer}", *TWO)
-    finish(start(*words, "context_parallel=2", cwd=tmp_path, real=trainer == "ddp"))
+def test_two_processes_that_share_each_row_have_the_losses_of_one(data, tmp_path):
+    words = (f"data={data}", f"out={tmp_path}", "encoding=bipe_rope", "trainer=fsdp2", *TWO)
+    finish(start(*words, "context_parallel=2", cwd=tmp_path, real=True))
     run = tmp_path / "bipe_rope"
     one = pretrain(f"data={data}", f"out={tmp_path}/one", "encoding=bipe_rope")  # 64 tokens a row
     assert_same(run, one)
@@ -165,11 +164,10 @@ def test_two_processes_that_share_each_row_have_the_losses_of_one(trainer, data,
     assert validations[0] == pytest.approx(validations[1], abs=1e-5)
 
 
-@pytest.mark.parametrize("trainer", ["ddp", "fsdp2"])
-def test_what_two_processes_measure_while_they_train_is_what_one_does(trainer, data, tmp_path):
+def test_what_two_processes_measure_while_they_train_is_what_one_does(data, tmp_path):
     words = (f"data={data}", "encoding=bipe_rope", *EVERY_2)
     one = pretrain(*words, f"out={tmp_path}/one")
-    pair = (*words, f"out={tmp_path}/two", "rows.micro_batch=2", f"trainer={trainer}", *TWO)
+    pair = (*words, f"out={tmp_path}/two", "rows.micro_batch=2", "trainer=fsdp2", *TWO)
     finish(start(*pair, cwd=tmp_path))
     run = tmp_path / "two" / "bipe_rope"
     assert_same(run, one)
@@ -199,16 +197,16 @@ def assert_same(run, other):
 
 
 def test_a_killed_run_goes_on_as_if_nothing_had_happened(data, tmp_path):
-    words = (f"data={data}", "steps=90", "checkpoint_every=10", "validate_every=15")
+    words = (f"data={data}", "steps=60", "checkpoint_every=10", "validate_every=15")
     whole = pretrain(*words, f"out={tmp_path / 'whole'}")
     killed = tmp_path / "killed" / "bipe_rope"
     process = start(*words, f"out={killed.parent}", cwd=tmp_path, real=True)
     limit = time.monotonic() + LIMIT_S
-    while len(read_numbers(killed / METRICS)) < 25 and time.monotonic() < limit:
+    while len(read_numbers(killed / METRICS)) < 15 and time.monotonic() < limit:
         time.sleep(0.002)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
-    assert 25 <= len(read_numbers(killed / METRICS)) < 90
+    assert 15 <= len(read_numbers(killed / METRICS)) < 60
     assert not (killed / MODEL).exists()
     pretrain(*words, f"out={killed.parent}")
     assert curve(killed) == curve(whole)

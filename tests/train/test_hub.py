@@ -14,10 +14,14 @@ REVISION = "0" * 40
 
 @pytest.fixture(scope="module")
 def folder(data, tmp_path_factory):
-    """A small run as a folder of transformers."""
+    """A small run as a folder of transformers; nothing is uploaded for that."""
     here = tmp_path_factory.mktemp("hub")
-    run = pretrain(f"data={data}", f"out={here}", "encoding=bipe_rope", "steps=2")
-    assert main(["convert", str(run), "to=hf", f"out={here / 'hf'}"]) == 0
+    run = pretrain(f"data={data}", f"out={here}", "encoding=bipe_rope", "steps=1")
+    Hub.made = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(huggingface_hub, "HfApi", Hub)
+        assert main(["convert", str(run), "to=hf", f"out={here / 'hf'}"]) == 0
+    assert Hub.made == []
     return here / "hf"
 
 
@@ -43,22 +47,22 @@ def refused(capfd, tmp_path):
     return command
 
 
-@pytest.mark.parametrize("place", ["hf://me/tiny", f"hf://me/tiny@{REVISION}"])
-def test_a_model_of_the_hub_is_read_by_its_name(place, cached, folder, tmp_path):
-    run, same = tmp_path / "run", tmp_path / "same"
-    assert main(["convert", place, "to=bipe", f"out={run}"]) == 0
-    assert main(["convert", str(folder), "to=bipe", f"out={same}"]) == 0
-    weights, expected = (load_model(each / "model")[0].state_dict() for each in (run, same))
-    assert weights.keys() == expected.keys()
-    assert all(weights[name].equal(each) for name, each in expected.items())
+def test_a_model_of_the_hub_is_read_by_its_name(cached, folder, tmp_path):
+    places = ("hf://me/tiny", f"hf://me/tiny@{REVISION}")
+    for number, place in enumerate(places):
+        run = tmp_path / str(number)
+        assert main(["convert", place, "to=bipe", f"out={run}"]) == 0
+        weights = load_model(run / "model")[0].state_dict()
+        expected = load_model(folder.parent / "bipe_rope" / "model")[0].state_dict()
+        assert weights.keys() == expected.keys()
+        assert all(weights[name].equal(each) for name, each in expected.items())
 
 
 def test_what_cannot_be_fetched_says_why_and_writes_nothing(cached, refused):
     said = refused("hf://me/another", "to=bipe")
     assert "hf://me/another could not be downloaded" in said and "name a downloaded folder" in said
-    assert "must name a model on the Hugging Face Hub as OWNER/NAME" in refused(
-        "hf://tiny", "to=bipe"
-    )
+    said = refused("hf://tiny", "to=bipe")
+    assert "must name a model on the Hugging Face Hub as OWNER/NAME" in said
     for file in cached.glob("*.safetensors"):
         file.rename(cached / "pytorch_model.bin")
     assert "has no weights as *.safetensors" in refused("hf://me/tiny", "to=bipe")
@@ -77,31 +81,22 @@ class Hub:
         self.made.append((repo_id, sorted(each.name for each in folder_path.iterdir())))
 
 
-class Closed(Hub):
-    def create_repo(self, name, **_):
-        raise ConnectionError("no token")
-
-
-def test_a_folder_is_uploaded_whole_on_request_only(folder, tmp_path, monkeypatch, capfd):
+def test_a_folder_is_uploaded_whole_on_request_only(folder, tmp_path, monkeypatch, capfd, refused):
     Hub.made = []
     monkeypatch.setattr(huggingface_hub, "HfApi", Hub)
-    run = folder.parent / "bipe_rope"
-    assert main(["convert", str(run), "to=hf", f"out={tmp_path / 'a'}"]) == 0
-    assert not Hub.made
-    assert main(["convert", str(run), "to=hf", f"out={tmp_path / 'b'}", "push=me/tiny"]) == 0
+    words = ["convert", str(folder.parent / "bipe_rope"), "to=hf"]
+    assert main([*words, f"out={tmp_path / 'a'}", "push=me/tiny"]) == 0
     files = sorted(each.name for each in folder.iterdir())
     assert Hub.made == [("me/tiny", True), ("me/tiny", files)]
     assert "https://hub/me/tiny" in capfd.readouterr().out
 
+    def closed(self, name, **_):
+        raise ConnectionError("no token")
 
-def test_an_upload_that_fails_leaves_the_folder_and_says_how_to_go_on(
-    folder, tmp_path, monkeypatch, capfd, refused
-):
-    monkeypatch.setattr(huggingface_hub, "HfApi", Closed)
-    run = folder.parent / "bipe_rope"
-    assert main(["convert", str(run), "to=hf", f"out={tmp_path / 'a'}", "push=me/tiny"]) == 2
-    assert (tmp_path / "a" / "config.json").exists()
+    monkeypatch.setattr(Hub, "create_repo", closed)
+    assert main([*words, f"out={tmp_path / 'b'}", "push=me/tiny"]) == 2
+    assert (tmp_path / "b" / "config.json").exists()  # an upload that fails leaves the folder
     err = capfd.readouterr().err
     assert "push=me/tiny failed (no token)" in err and "hf upload me/tiny" in err
-    assert "push=tiny must name" in refused(str(run), "to=hf", "push=tiny")
+    assert "push=tiny must name" in refused(*words[1:], "push=tiny")
     assert "push is for to=hf" in refused(str(folder), "to=bipe", "push=me/tiny")

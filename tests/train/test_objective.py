@@ -3,6 +3,8 @@
 A step that is not finite changes nothing: fused optimizers decide it on the device.
 """
 
+import shutil
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +13,7 @@ from torch import nn
 
 from bipe.build import build
 from bipe.random_positions import row_keys
-from tests.train.studies import composed, curve, fresh, losses, pretrain, same_weights, weights
+from tests.train.studies import back_to, composed, curve, fresh, losses, pretrain, same_weights
 from train.config import Config
 from train.data.rows.loader import IGNORED
 from train.fit.module import SkippedSteps, TrainingDiverged, positions_of
@@ -38,30 +40,21 @@ def test_z_loss_and_smoothing_are_in_the_training_loss_and_not_in_that_of_valida
     assert row["validation_loss"] == pytest.approx(plain["validation_loss"], abs=1e-6)
 
 
-@pytest.mark.parametrize("micro_batch", [4, 2])
-def test_recomputing_trains_the_same_weights(smoke, micro_batch):
-    words = (*smoke, "steps=3", f"rows.micro_batch={micro_batch}")
-    plain, again = pretrain(*words, "name=a"), pretrain(*words, "recompute=true", "name=b")
-    assert np.allclose(losses(plain), losses(again), atol=1e-6)
-    for name, value in weights(plain).items():
-        assert np.allclose(value, weights(again)[name], atol=1e-6), name
-
-
-def test_a_run_is_resumed_with_or_without_recomputing(smoke):
-    whole = pretrain(*smoke, "steps=4", "name=whole")
-    pretrain(*smoke, "steps=4", "name=parts")
-    (whole.parent / "parts" / "checkpoints" / "step=00000004.ckpt").unlink()
-    parts = pretrain(*smoke, "steps=4", "name=parts", "recompute=true")
+@pytest.mark.parametrize(
+    ("words", "again"),
+    [
+        (("rows.micro_batch=2",), "recompute=true"),
+        (("optimizer=muon", "model.qk_norm=both"), "recompute=false"),
+    ],
+)
+def test_a_run_is_resumed_with_recomputing_and_with_muon(smoke, words, again):
+    words = (*smoke, *words, "steps=4")
+    whole = pretrain(*words, "name=whole")
+    parts = whole.parent / "parts"
+    shutil.copytree(whole, parts)
+    back_to(parts, step=2)
+    assert pretrain(*words, "name=parts", again) == parts
     assert np.allclose(losses(whole), losses(parts), atol=1e-6)
-    assert same_weights(whole, parts)
-
-
-def test_a_run_with_muon_is_resumed_exactly(smoke):
-    words = (*smoke, "optimizer=muon", "model.qk_norm=both", "steps=4")
-    whole = pretrain(*words, "name=whole_muon")
-    pretrain(*words, "name=parts_muon")
-    (whole.parent / "parts_muon" / "checkpoints" / "step=00000004.ckpt").unlink()
-    parts = pretrain(*words, "name=parts_muon")
     assert same_weights(whole, parts)
     assert losses(whole)[-1] < losses(whole)[0]
 
@@ -93,9 +86,8 @@ def test_numbers_are_fetched_when_they_are_read():
     assert list(metrics) == ["loss"] and len(metrics) == 1
 
 
-@pytest.mark.parametrize("draw", ["pose", "randomised"])
-def test_drawn_positions_are_trained_on_whatever_the_micro_batch(smoke, draw):
-    words = (*smoke, "encoding=rope", "steps=2", f"positions={draw}", "positions.reach=2000")
+def test_drawn_positions_are_trained_on_whatever_the_micro_batch(smoke):
+    words = (*smoke, "encoding=rope", "steps=2", "positions=pose", "positions.reach=2000")
     runs = [pretrain(*words, f"rows.micro_batch={size}", f"name=m{size}") for size in (4, 2)]
     assert np.allclose(losses(runs[0]), losses(runs[1]), atol=1e-5)
     study, model, batch = fresh(*words)
@@ -110,7 +102,6 @@ def test_drawn_positions_are_trained_on_whatever_the_micro_batch(smoke, draw):
 OPTIMIZERS = {
     "fused": lambda p: torch.optim.AdamW(p, lr=0.1, fused=True),
     "foreach": lambda p: torch.optim.AdamW(p, lr=0.1, foreach=True),
-    "plain": lambda p: torch.optim.AdamW(p, lr=0.1, foreach=False),
     "momentum": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
 }
 
@@ -136,7 +127,7 @@ def steps(kind, finite, *, patience=9):
 
 
 @pytest.mark.parametrize("kind", OPTIMIZERS)
-@pytest.mark.parametrize("bad", [[0], [2], [1, 2], [0, 4]])
+@pytest.mark.parametrize("bad", [[0, 4], [1, 2]])
 def test_the_run_goes_on_as_if_the_step_had_not_been(kind, bad):
     finite = [step not in bad for step in range(5)]
     ours, counter = steps(kind, finite)

@@ -16,6 +16,7 @@ def test_torchrun_and_srun_say_how_many_processes_each_node_has():
     assert PAIR.nodes == 2
     assert world(SRUN) == World(size=6, local=2, by="srun")
     assert (rank(TORCHRUN), rank(SRUN), rank({"LOCAL_RANK": "1"}), rank({})) == (3, 5, 1, 0)
+    assert rank(SRUN | {"SLURM_JOB_NAME": "bash"}) == 0  # a shell inside a job
 
 
 @pytest.mark.parametrize(
@@ -32,10 +33,6 @@ def test_a_process_that_is_alone_starts_its_own(environ):
     assert world(environ) is None
 
 
-def test_a_shell_inside_a_job_is_no_task_of_it():
-    assert rank(SRUN | {"SLURM_JOB_NAME": "bash"}) == 0
-
-
 def test_a_job_script_that_forgets_srun_is_refused():
     with pytest.raises(ConfigError, match="6 tasks, but its script starts one process"):
         world(SRUN | {"ENVIRONMENT": "BATCH"})
@@ -50,20 +47,16 @@ def test_nodes_must_have_equally_many_processes(environ):
         world(environ)
 
 
-@pytest.mark.parametrize("devices", [1, -1, "auto", 2])
-def test_the_processes_that_were_started_decide_the_devices(devices):
-    made = placed({"devices": devices, "precision": "32-true"}, PAIR)
-    assert made == {"devices": 2, "num_nodes": 2, "precision": "32-true"}
-
-
-@pytest.mark.parametrize("key", ["devices", "num_nodes"])
-def test_other_numbers_are_refused_in_words(key):
-    with pytest.raises(ConfigError, match=f"trainer.{key} must be 2, since torchrun started 4"):
-        placed({"devices": 2, "num_nodes": 2, key: 3}, PAIR)
+def test_the_processes_that_were_started_decide_the_devices_and_others_are_refused():
+    for devices in (1, -1, "auto", 2):
+        made = placed({"devices": devices, "precision": "32-true"}, PAIR)
+        assert made == {"devices": 2, "num_nodes": 2, "precision": "32-true"}
+    for key in ("devices", "num_nodes"):
+        with pytest.raises(ConfigError, match=f"trainer.{key} must be 2, since torchrun started 4"):
+            placed({"devices": 2, "num_nodes": 2, key: 3}, PAIR)
 
 
 def test_all_gpus_of_a_machine_without_one_are_refused_with_the_cure(refused):
-    for trainer in ("trainer=ddp", "trainer=fsdp2"):
-        told = refused("pretrain", trainer, "trainer.accelerator=cpu")
-        assert told.startswith("trainer.devices must be a number of processes on a CPU, was: -1")
-        assert "set trainer.devices=2, or trainer=cpu for one" in told
+    told = refused("pretrain", "trainer=fsdp2", "trainer.accelerator=cpu")
+    assert told.startswith("trainer.devices must be a number of processes on a CPU, was: -1")
+    assert "set trainer.devices=2, or trainer=cpu for one" in told

@@ -80,12 +80,9 @@ def test_a_model_that_was_changed_is_damaged(run, capsys):
     model = run / runs.MODEL
     (model / "model.safetensors").write_text("Weights")
     assert state_of(run).state == "finished"
-    changed = (
-        "damaged: model/model.safetensors has changed since it was written: its sha256 differs"
-    )
-    assert state_of(run, verify=True).state == changed
     assert main(["status", "--verify", "--json", str(run)]) == 0
-    assert json.loads(capsys.readouterr().out)[0]["state"] == changed
+    state = json.loads(capsys.readouterr().out)[0]["state"]
+    assert state.endswith("model.safetensors has changed since it was written: its sha256 differs")
     (model / "model.safetensors").write_text("weight")
     assert state_of(run).state == "damaged: model/model.safetensors must have 7 bytes"
     (model / "model.safetensors").unlink()
@@ -95,16 +92,11 @@ def test_a_model_that_was_changed_is_damaged(run, capsys):
     assert "its seal does not match" in state_of(run).state
 
 
-def test_a_claim_alone_has_begun_nothing(tmp_path):
+def test_what_comes_next_after_a_claim_and_where_scores_are_missing(run, tmp_path):
     runs.claim(tmp_path / "run", if_exists="auto", config=CONFIG)
     found = state_of(tmp_path / "run")
-    assert (found.state, found.next) == (
-        "claimed, not begun",
-        "the same command resumes from step 0",
-    )
-
-
-def test_scores_that_are_missing_are_what_comes_next(run):
+    assert found.state == "claimed, not begun"
+    assert found.next == "the same command resumes from step 0"
     finish(run)
     more = {"task": {"name": "qmsum"}, "scrolls": {"split": "test"}}
     (run / runs.CONFIG).write_text(yaml.safe_dump(CONFIG | more))
@@ -127,7 +119,7 @@ def test_prepared_data_tells_its_parts(data, tmp_path):
         assert state_of(tmp_path / "data").state.startswith("preparing (bipe prepare (process")
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_no_damage_is_too_much(run, seed, capsys):
     """Files are cut, flipped, removed, replaced by folders and by garbage."""
     finish(run)
@@ -151,7 +143,9 @@ def test_no_damage_is_too_much(run, seed, capsys):
 
 def test_the_table_and_its_limits(run, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    before = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
     assert main(["status", f"out={run.parent}"]) == 0
+    assert {path: path.stat().st_mtime_ns for path in run.rglob("*")} == before
     out = capsys.readouterr().out
     for told in ("study/run", "stopped by SIGTERM", "3/10", "3.000", "3.750", "step 2,"):
         assert told in out
@@ -166,9 +160,3 @@ def test_the_table_and_its_limits(run, tmp_path, capsys, monkeypatch):
 def test_the_command_stands_once_before_its_words(monkeypatch, typed):
     monkeypatch.setattr("sys.argv", ["bipe", *typed])  # a sweep leaves them as they were typed
     assert command_line("pretrain") == ["bipe", "pretrain", "-m", "seed=0,1"]
-
-
-def test_status_changes_nothing(run):
-    before = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
-    find_states(run.parent)
-    assert {path: path.stat().st_mtime_ns for path in run.rglob("*")} == before

@@ -24,27 +24,20 @@ def trained(folder, config=CONFIG):
     return folder
 
 
-def test_a_free_folder_is_claimed_by_its_configuration(tmp_path):
+def test_a_free_folder_is_claimed_and_another_run_is_refused_and_left_alone(tmp_path):
     claim(tmp_path / "a" / "b", if_exists="refuse", config=CONFIG)
     assert read_config(tmp_path / "a" / "b") == CONFIG
-
-
-def test_another_run_is_refused_and_left_alone(tmp_path):
     folder = trained(tmp_path / "run")
-    with pytest.raises(
-        RunError, match=r"run already contains a run: set if_exists=auto .*overwrite"
-    ):
+    told = r"run already contains a run: set if_exists=auto .*overwrite"
+    with pytest.raises(RunError, match=told):
         claim(folder, if_exists="refuse", config=CONFIG)
     assert (folder / runs.MODEL).exists()
 
 
-@pytest.mark.parametrize(
-    "change",
-    [{"out": "there"}, {"rows": {"micro_batch": 1}}, {"log_every": 3}, {"trainer": {"devices": 2}}],
-)
-def test_what_does_not_decide_what_is_trained_may_change_on_resume(tmp_path, change):
+def test_what_does_not_decide_what_is_trained_may_change_on_resume(tmp_path):
     folder = trained(tmp_path / "run")
-    claim(folder, if_exists="auto", config=CONFIG | change)
+    more = {"out": "there", "rows": {"micro_batch": 1}, "log_every": 3, "trainer": {"devices": 2}}
+    claim(folder, if_exists="auto", config=CONFIG | more)
     assert read_config(folder) == CONFIG  # as the run began
     assert (folder / runs.MODEL).exists()
 
@@ -72,29 +65,21 @@ def test_overwriting_removes_the_old_run_and_nothing_else(tmp_path):
     assert read_config(folder) == {"seed": 3}
 
 
-def test_a_failure_before_training_withdraws_the_claim(tmp_path):
-    folder = tmp_path / "run"
-    claim(folder, if_exists="refuse", config=CONFIG)
-    with pytest.raises(KeyError), withdrawn_on_failure(folder):
-        (folder / runs.METRICS).write_text("step,loss\n")
-        raise KeyError
-    assert not folder.exists()
-
-
-def test_a_failure_while_training_leaves_what_was_trained(tmp_path):
-    folder = trained(tmp_path / "run")
-    before = sorted(folder.iterdir())
-    with pytest.raises(KeyError), withdrawn_on_failure(folder):
-        raise KeyError
-    assert sorted(folder.iterdir()) == before
-
-
-def test_what_is_not_ours_stays(tmp_path):
-    claim(tmp_path, if_exists="refuse", config=CONFIG)
-    (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(KeyError), withdrawn_on_failure(tmp_path):
-        raise KeyError
-    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+def test_a_failure_withdraws_the_claim_and_leaves_what_was_trained_or_is_not_ours(tmp_path):
+    names = {}
+    for name in ("claimed", "beside", "trained"):
+        folder = tmp_path / name
+        trained(folder) if name == "trained" else claim(folder, if_exists="refuse", config=CONFIG)
+        if name == "beside":
+            (folder / "notes.txt").write_text("mine")
+        before = sorted(folder.iterdir())
+        with pytest.raises(KeyError), withdrawn_on_failure(folder):
+            if name == "claimed":
+                (folder / runs.METRICS).write_text("step,loss\n")
+            raise KeyError
+        names[name] = [path.name for path in folder.iterdir()] if folder.exists() else None
+        assert name != "trained" or sorted(folder.iterdir()) == before
+    assert (names["claimed"], names["beside"]) == (None, ["notes.txt"])
 
 
 @pytest.mark.parametrize(
@@ -114,25 +99,19 @@ def test_a_spoiled_configuration_is_named(tmp_path, text, told):
 SECRETS = ["api_key", "WANDB_API_KEY", "hf_token", "token", "auth_token", "client_secret"]
 SECRETS += ["password", "credentials", "use_auth_token", "aws_secret_access_key", "passphrase"]
 PLAIN = ["tokenizer", "text_key", "id_key", "kind_key", "tokens_per_batch", "max_tokens", "passkey"]
-PLAIN += ["special_tokens", "meta_keys"]
-PLAIN += ["n_head", "name", "path", "source", "keep_checkpoints"]
+PLAIN += ["special_tokens", "meta_keys", "n_head", "name", "path", "source", "keep_checkpoints"]
 
 
-@pytest.mark.parametrize("key", SECRETS)
-def test_values_of_secrets_are_left_out(key):
-    config = {"logger": {key: "s3cret", "deep": [{key: "s3cret"}], key.upper(): ["s3cret"]}}
-    assert "s3cret" not in yaml.safe_dump(redacted(config))
-
-
-@pytest.mark.parametrize("key", PLAIN)
-def test_values_of_other_keys_are_kept(key):
-    assert redacted({key: "value"}) == {key: "value"}
-
-
-def test_a_secret_inside_an_address_is_left_out():
-    config = {"path": "https://user:s3cret@host/data.jsonl?token=s3cret&x=1"}
-    assert "s3cret" not in str(redacted(config))
-    assert "host/data.jsonl" in redacted(config)["path"]
+def test_values_of_secrets_are_left_out_and_others_kept(tmp_path):
+    for key in SECRETS:
+        config = {"logger": {key: "s3cret", "deep": [{key: "s3cret"}], key.upper(): ["s3cret"]}}
+        assert "s3cret" not in yaml.safe_dump(redacted(config)), key
+    address = redacted({"path": "https://user:s3cret@host/data.jsonl?token=s3cret&x=1"})
+    assert "s3cret" not in str(address) and "host/data.jsonl" in address["path"]
+    assert redacted(dict.fromkeys(PLAIN, "value")) == dict.fromkeys(PLAIN, "value")
+    claim(tmp_path, if_exists="refuse", config={"logger": {"api_key": "s3cret"}})
+    assert "s3cret" not in (tmp_path / runs.CONFIG).read_text()
+    claim(tmp_path, if_exists="auto", config={"logger": {"api_key": "0ther"}})
 
 
 @given(
@@ -146,12 +125,6 @@ def test_without_secrets_nothing_changes(config):
     assert redacted(config) == config
 
 
-def test_what_is_stored_holds_no_secret(tmp_path):
-    claim(tmp_path, if_exists="refuse", config={"logger": {"api_key": "s3cret"}})
-    assert "s3cret" not in (tmp_path / runs.CONFIG).read_text()
-    claim(tmp_path, if_exists="auto", config={"logger": {"api_key": "0ther"}})
-
-
 def test_runs_are_found_by_path_folder_and_pattern(tmp_path):
     a, b, c = (trained(tmp_path / "study" / name) for name in "abc")
     (tmp_path / "study" / "data").mkdir()
@@ -163,14 +136,11 @@ def test_runs_are_found_by_path_folder_and_pattern(tmp_path):
     assert find_runs([str(c), study, f"{study}/*"]) == [c, a, b]
 
 
-@pytest.mark.parametrize("place", ["nowhere", "empty", "em*", "[x", "unfinished"])
-def test_a_place_without_runs_is_named(tmp_path, place):
+def test_a_place_without_runs_is_named_and_a_name_may_look_like_a_pattern(tmp_path):
     (tmp_path / "empty").mkdir()
     claim(tmp_path / "unfinished", if_exists="refuse", config=CONFIG)
-    with pytest.raises(RunError, match=r"evaluate.runs: .* contains no trained run"):
-        find_runs(str(tmp_path / place), key="evaluate.runs")
-
-
-def test_a_folder_whose_name_looks_like_a_pattern_is_found(tmp_path):
+    for place in ("nowhere", "empty", "em*", "[x", "unfinished"):
+        with pytest.raises(RunError, match=r"evaluate.runs: .* contains no trained run"):
+            find_runs(str(tmp_path / place), key="evaluate.runs")
     run = trained(tmp_path / "lr[0.1]")
     assert find_runs(str(run)) == [run]

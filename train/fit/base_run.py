@@ -20,10 +20,7 @@ from train.fit import runs
 
 @dataclass(frozen=True, kw_only=True)
 class BaseRun:
-    """A trained run from which another starts, or which generates text.
-
-    home: the folder of the run. data: as its configuration names it; None if it does not.
-    """
+    """See above. home: the folder of the run. data: as its configuration names it, if it does."""
 
     home: Path
     model: Decoder
@@ -63,10 +60,8 @@ class BaseRun:
             known, found = known | {"bos_id": None}, {**found, "bos_id": None}
         if known is not None and known != found:
             how = "; ".join(differences(known, found, key="tokenizer"))
-            cure = cure or (
-                "Prepare it with that one: tokenizer@corpus.tokenizer=load "
-                f"corpus.tokenizer.path={self.data or 'FOLDER'}"
-            )
+            words = f"tokenizer@corpus.tokenizer=load corpus.tokenizer.path={self.data or 'FOLDER'}"
+            cure = cure or f"Prepare it with that one: {words}"
             raise DataError(
                 f"data: {sets.folder} was made with a different tokenizer than {self.home} was "
                 f"trained with ({how}). {cure}"

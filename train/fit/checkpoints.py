@@ -1,9 +1,9 @@
 """Checkpoints that survive a kill at any moment.
 
-A file is written under a temporary name in its own folder, flushed and renamed; the manifest with
-its sha256 follows in the same way. A checkpoint without a valid manifest is ignored. (Lightning's
-writer uses the temporary folder: on another file system a kill would leave half a file.)
-Sharded models are written as folders (parallel/shards.py), by the same rules.
+A file is written under a temporary name in its own folder (Lightning's writer uses the temporary
+one: on another file system a kill would leave half a file), flushed and renamed; the manifest with
+its sha256 follows. A checkpoint without a valid manifest is ignored. Those of sharded models are
+folders (parallel/shards.py), by the same rules.
 """
 
 import functools
@@ -36,10 +36,7 @@ _NAME = re.compile(r"step=(\d+)\.ckpt")
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
-    """Lightning's checkpoint reader and writer, made atomic; loads tensors and plain data only.
-
-    background: where to write while training goes on; None: at once.
-    """
+    """Lightning's reader and writer, made atomic; background: where to write, if not at once."""
 
     def __init__(self, *, background: Background | None = None) -> None:
         super().__init__()
@@ -66,13 +63,13 @@ class AtomicCheckpointIO(TorchCheckpointIO):
     ) -> dict[str, Any]:
         if Path(path).is_dir():
             return shards.load_whole(Path(path))
-        return _read(Path(path), map_location or "cpu")
+        return _read(Path(path))
 
     def remove_checkpoint(self, path: Any) -> None:
+        _manifest(Path(path)).unlink(missing_ok=True)  # what a kill leaves is then no checkpoint
         if Path(path).is_dir():
-            shards.remove(Path(path))
+            shutil.rmtree(path)
         else:
-            _manifest(Path(path)).unlink(missing_ok=True)
             Path(path).unlink(missing_ok=True)
 
 
@@ -80,9 +77,8 @@ class SaveCheckpoints(lightning.Callback):
     """Writes a checkpoint every few optimizer steps and at the end; keeps the newest `keep`.
 
     validate_every: optimizer steps between two validations; None: one at the end. A checkpoint of
-    a validated step is written after the validation, since a resumed run does not repeat it. If the
-    run has to stop before, the checkpoint says that its validation is due.
-    background: where checkpoints are written, if not at once; a training ends when they are there.
+    a validated step is written after the validation, since a resumed run does not repeat it, or
+    says that its validation is due. background: where checkpoints are written, if not at once.
     """
 
     def __init__(
@@ -140,12 +136,10 @@ class SaveCheckpoints(lightning.Callback):
             self._remove_old()
 
     def _remove_old(self) -> None:
-        """Keep the newest `keep` that are whole; one that is being written makes one more.
-
-        Those of later steps are damaged: the run was resumed from an earlier one.
-        """
-        there = [path for path in checkpoints(self.folder) if _ended(path)]
-        for old in [path for path in there if step_of(path) <= self._last][: -self.keep]:
+        """Keep the newest `keep` that are whole; one that is being written makes one more."""
+        # Those of later steps are damaged: the run was resumed from an earlier one.
+        earlier = [path for path in checkpoints(self.folder) if step_of(path) <= self._last]
+        for old in [path for path in earlier if _manifest(path).is_file()][: -self.keep]:
             AtomicCheckpointIO().remove_checkpoint(old)
 
     def state_dict(self) -> dict[str, Any]:
@@ -156,16 +150,17 @@ class SaveCheckpoints(lightning.Callback):
     ) -> None:
         """Begin with a validation that is due: tell Lightning that it was left in the middle."""
         loops = checkpoint["loops"]["fit_loop"]
-        validated = _counts(loops["epoch_loop.val_loop.batch_progress"])
+        validated = loops["epoch_loop.val_loop.batch_progress"]
         if not checkpoint["callbacks"].get(self.state_key, {}).get("validation_due"):
             # After one that was due, Lightning's totals look for ever like the middle of another.
-            validated[0].update(dict.fromkeys(validated[0], validated[0]["completed"]))
+            total = validated["total"]
+            total.update(dict.fromkeys(total, total["completed"]))
             return
         trainer.fit_loop.due = True  # type: ignore[attr-defined]
-        for counts in _counts(loops["epoch_loop.batch_progress"]):
-            counts["completed"] = counts["processed"]
-        for counts in validated:
-            counts |= {"ready": 1, "started": 1, "processed": 0, "completed": 0}
+        for part in ("total", "current"):
+            trained = loops["epoch_loop.batch_progress"][part]
+            trained["completed"] = trained["processed"]
+            validated[part] |= {"ready": 1, "started": 1, "processed": 0, "completed": 0}
 
 
 class FitLoop(_FitLoop):
@@ -178,16 +173,8 @@ class FitLoop(_FitLoop):
         return super().done and not self.due
 
 
-def _counts(progress: dict[str, Any]) -> tuple[dict[str, int], dict[str, int]]:
-    return progress["total"], progress["current"]
-
-
 class SaveBest(lightning.Callback):
-    """Writes the weights to FOLDER/best.ckpt after each validation with the lowest loss so far.
-
-    Its state is in the checkpoints, so that a resumed run compares with the earlier best. It must
-    come before SaveCheckpoints among the callbacks: the checkpoint of a step then includes it.
-    """
+    """Writes the best weights so far to FOLDER/best.ckpt; to stand before SaveCheckpoints."""
 
     def __init__(self, *, folder: Path) -> None:
         self.path = folder / BEST
@@ -215,33 +202,28 @@ class SaveBest(lightning.Callback):
         if self.step < 0:
             return None
         if fault := fault_of(self.path):
-            raise RunError(
-                f"{self.path} cannot be used: {fault}; resume from an older checkpoint, or use "
-                "the last weights (scrolls.select=last)"
-            )
+            cure = "resume from an older checkpoint, or use the last weights (scrolls.select=last)"
+            raise RunError(f"{self.path} cannot be used: {fault}; {cure}")
         return weights_of(self.path)
 
 
 def weights_of(path: Path) -> dict[str, Tensor]:
-    """Return the model's weights from a checkpoint, on the host."""
-    if path.is_dir():
-        state = shards.load_whole(path, weights_only=True)["state_dict"]
-    else:
-        state = _read(path, "cpu")["state_dict"]
+    found = shards.load_whole(path, weights_only=True) if path.is_dir() else _read(path)
+    state = found["state_dict"]
     return merged({name.removeprefix("model."): value for name, value in state.items()})
 
 
-def _read(path: Path, map_location: Any) -> dict[str, Any]:
+def _read(path: Path) -> dict[str, Any]:
     """Load tensors and plain data; RunError for a file that holds more, such as code."""
     try:
-        found: dict[str, Any] = torch.load(path, map_location=map_location, weights_only=True)
+        found: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        return found
     except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError) as fault:
         why = str(fault).partition("\n")[0]
         raise RunError(
             f"{path}: is not a checkpoint of tensors and plain data ({why}); remove it to "
             "use the previous one"
         ) from fault
-    return found
 
 
 def step_of(path: Path) -> int:
@@ -249,7 +231,6 @@ def step_of(path: Path) -> int:
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """Return all checkpoints of a folder, oldest first."""
     return sorted(path for path in folder.glob("step=*.ckpt") if _NAME.fullmatch(path.name))
 
 
@@ -264,20 +245,17 @@ def latest_checkpoint(folder: Path) -> Path | None:
 
 def remove_unfinished(folder: Path) -> None:
     """Remove what a kill left of checkpoints; only for the holder of a run."""
-    for part in [*folder.glob(".*.part"), *(p for p in folder.glob("*.ckpt") if not _ended(p))]:
+    left = [path for path in folder.glob("*.ckpt") if not _manifest(path).is_file()]
+    for part in [*folder.glob(".*.part"), *left]:
         if part.is_dir():
             shutil.rmtree(part)
         else:
             part.unlink()
 
 
-def _ended(path: Path) -> bool:
-    """Return whether a checkpoint was written to its end."""
-    return (path / shards.MANIFEST if path.is_dir() else _manifest(path)).is_file()
-
-
 def _manifest(path: Path) -> Path:
-    return path.with_suffix(".json")
+    """Return the file that a checkpoint has once it was written to its end."""
+    return path / shards.MANIFEST if path.is_dir() else path.with_suffix(".json")
 
 
 def fault_of(path: Path) -> str | None:

@@ -16,13 +16,13 @@ from typing import Any
 import lightning
 import torch
 
+from bipe import __version__
 from bipe.sealing import CheckpointError, read_config
 from train.config import IfExists
-from train.disk.files import write_whole
 from train.errors import RunError
 from train.fit import runs
 from train.fit.checkpoints import latest_checkpoint, remove_unfinished, step_of
-from train.fit.machine import versions
+from train.fit.machine import revision
 from train.fit.record import Session, changes, command_line, recorded
 from train.ranks import world
 
@@ -83,7 +83,12 @@ def entered(
             return decide()
 
         if world() is None:
-            yield decided() if trainer.is_global_zero else _told(folder)
+            if trainer.is_global_zero:
+                yield decided()
+            elif (told := os.environ.get(CHECKPOINT)) is not None:
+                yield Entry(checkpoint=Path(told) if told else None)
+            else:  # the first process of a further machine, started by hand
+                yield Entry(checkpoint=latest_checkpoint(folder / runs.CHECKPOINTS))
             return
         trainer.strategy.setup_environment()  # the ranks meet
         entry, fault = None, None
@@ -102,22 +107,6 @@ def entered(
 
 
 @contextmanager
-def starting_ranks(folder: Path, config: Mapping[str, Any], entry: Entry) -> Iterator[Path]:
-    """Give the file that ranks which this one starts run on; they also find the checkpoint."""
-    path = folder / runs.SESSION_CONFIG
-    if CHECKPOINT in os.environ or world() is not None:
-        yield path
-        return
-    write_whole(path, runs.as_yaml(config))
-    os.environ[CHECKPOINT] = str(entry.checkpoint or "")
-    try:
-        yield path
-    finally:
-        del os.environ[CHECKPOINT]
-        path.unlink(missing_ok=True)
-
-
-@contextmanager
 def recorded_on_rank_0(
     folder: Path,
     trainer: lightning.Trainer,
@@ -130,7 +119,19 @@ def recorded_on_rank_0(
     if not trainer.is_global_zero:
         yield
         return
-    session = _session(folder, trainer, entry, command=command, config=config)
+    device = trainer.strategy.root_device
+    kind = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    session = Session(
+        words=command_line(command),
+        world_size=trainer.world_size,
+        devices=f"{trainer.world_size} x {kind}",
+        strategy=type(trainer.strategy).__name__,
+        precision=str(trainer.precision),
+        versions={"bipe": __version__, "torch": torch.__version__, **revision()},
+        start_step=entry.step,
+        steps=trainer.max_steps,
+        changed=changes(runs.read_config(folder), config),
+    )
     if precision := [each for each in session.changed if each.startswith("trainer.precision")]:
         print(f"{folder}: {precision[0]} from step {entry.step} on", file=sys.stderr, flush=True)
     with runs.withdrawn_on_failure(folder), recorded(folder, session):
@@ -140,42 +141,13 @@ def recorded_on_rank_0(
             session.end_step = max(entry.step, trainer.global_step)
 
 
-def _session(
-    folder: Path, trainer: lightning.Trainer, entry: Entry, *, command: str, config: Any
-) -> Session:
-    device = trainer.strategy.root_device
-    kind = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-    return Session(
-        words=command_line(command),
-        world_size=trainer.world_size,
-        devices=f"{trainer.world_size} x {kind}",
-        strategy=type(trainer.strategy).__name__,
-        precision=str(trainer.precision),
-        versions=versions(),
-        start_step=entry.step,
-        steps=trainer.max_steps,
-        changed=changes(runs.read_config(folder), config),
-    )
-
-
-def _told(folder: Path) -> Entry:
-    """Return what rank 0 told a process that it started; else what a process finds by itself."""
-    told = os.environ.get(CHECKPOINT)
-    if told is None:  # the first process of a further machine, started by hand
-        return Entry(checkpoint=latest_checkpoint(folder / runs.CHECKPOINTS))
-    return Entry(checkpoint=Path(told) if told else None)
-
-
 def _finished(folder: Path) -> Mapping[str, Any] | None:
-    """Return the notes of the trained model; None if there is none of the sizes that it had.
-
-    Its sha256 takes long for a large model: `load_model` and `bipe status --verify` compare it.
-    """
-    if not (folder / runs.MODEL).is_dir():
-        return None
-    try:
-        notes: Mapping[str, Any] = read_config(folder / runs.MODEL)["notes"]
-        return notes
-    except CheckpointError as fault:
-        print(f"{fault}; writing it again", file=sys.stderr, flush=True)
-        return None
+    """Return the notes of the trained model; None if there is none of the sizes that it had."""
+    # Its sha256 takes long for a large model: `load_model` and `bipe status --verify` compare it.
+    notes: Mapping[str, Any] | None = None
+    if (folder / runs.MODEL).is_dir():
+        try:
+            notes = read_config(folder / runs.MODEL)["notes"]
+        except CheckpointError as fault:
+            print(f"{fault}; writing it again", file=sys.stderr, flush=True)
+    return notes

@@ -27,7 +27,6 @@ from bipe.decoder import DecoderConfig
 
 _TIMES, _SECONDS = 5, 0.025  # the least of a measured product
 _WORK = 768**3  # multiplications of it
-TRAINING = 3  # a forward pass, and a backward one of twice its work
 # Dense bfloat16 operations per second by the makers' data sheets, by what is in the device's name;
 # the first that fits. (RTX 4090: with sums in float32.)
 PEAK = {
@@ -65,11 +64,10 @@ class Flops:
 def keys_per_query(row_length: int, *, document: float | None = None) -> float:
     """Return how many keys a token attends to on average, itself among them.
 
-    document: mean length of the document (or its part in the row) that a token is in: the mean over
-    tokens, sum of squared lengths / sum of lengths. None: one document fills the row.
+    document: mean over tokens of the length of their document (or its part in the row), that is sum
+    of squared lengths / sum of lengths. None: one document fills the row.
     """
-    length = row_length if document is None else min(document, row_length)
-    return (length + 1) / 2
+    return (min(document or row_length, row_length) + 1) / 2
 
 
 def step_flops(
@@ -80,10 +78,7 @@ def step_flops(
     recompute: bool = False,
     keys: float | None = None,
 ) -> Flops:
-    """Return the operations per token of a training step.
-
-    document: see keys_per_query. keys: keys per query, if a path computes other pairs than needed.
-    """
+    """Return the operations per token; keys: per query, if other pairs than needed are computed."""
     pairs = keys_per_query(row_length, document=document) if keys is None else keys
     blocks = 2.0 * decoder.n_layer * block_weights(decoder)
     attention = 4.0 * decoder.n_layer * decoder.q_width * pairs  # q k^T, and the weights with v
@@ -92,11 +87,7 @@ def step_flops(
     # The last product of a block is not computed again: nothing in its backward pass needs it.
     last = 2.0 * decoder.n_layer * decoder.width * decoder.mlp_width
     again = blocks - last + attention if recompute else 0.0
-    return Flops(
-        forward=forward,
-        backward=(TRAINING - 1) * forward,
-        recomputed=again + attention / 2,
-    )
+    return Flops(forward=forward, backward=2 * forward, recomputed=again + attention / 2)
 
 
 def block_weights(decoder: DecoderConfig) -> int:
@@ -112,10 +103,8 @@ def peak_flops(device: str) -> float | None:
 
 
 def product_rate(dtype: torch.dtype, *, width: int = 768, device: str = "cpu") -> float:
-    """Return the operations per second of products of tokens with square weights.
-
-    Narrow ones have more tokens, so that each takes some milliseconds, whatever else runs.
-    """
+    """Return the operations per second of products of tokens with square weights."""
+    # Narrow ones have more tokens: each takes some milliseconds, whatever else runs.
     tokens = max(1, _WORK // width**2)
     x, weight = (torch.ones(rows, width, dtype=dtype, device=device) for rows in (tokens, width))
     times: list[float] = []
@@ -131,26 +120,25 @@ def product_rate(dtype: torch.dtype, *, width: int = 768, device: str = "cpu") -
 def counter() -> FlopCounterMode:
     """Return torch's counter, which counts what is run; fused causal kernels do half the pairs."""
     aten = torch.ops.aten
-    kernels = [
-        (aten._scaled_dot_product_flash_attention_for_cpu, _forward),
-        (aten._scaled_dot_product_flash_attention_for_cpu_backward, _backward),
-    ]
+    kernels = {
+        aten._scaled_dot_product_flash_attention_for_cpu: _forward,
+        aten._scaled_dot_product_flash_attention_for_cpu_backward: _backward,
+    }
     return FlopCounterMode(display=False, custom_mapping=dict(kernels))
 
 
 def _forward(q: Any, k: Any, v: Any, *rest: Any, out_shape: Any = None, **named: Any) -> int:
-    causal = bool(rest[1]) if len(rest) > 1 else bool(named.get("is_causal"))
-    return 4 * _pairs(q, k, causal) * q[-1]
+    return _pairs(q, k, rest[1] if len(rest) > 1 else named.get("is_causal")) * 4 * int(q[-1])
 
 
 def _backward(
     grad: Any, q: Any, k: Any, v: Any, *rest: Any, out_shape: Any = None, **named: Any
 ) -> int:
     # (grad_out, q, k, v, out, logsumexp, dropout_p, is_causal, *, attn_mask, scale)
-    return 10 * _pairs(q, k, bool(rest[3])) * q[-1]
+    return _pairs(q, k, rest[3]) * 10 * int(q[-1])
 
 
-def _pairs(q: Any, k: Any, causal: bool) -> int:
+def _pairs(q: Any, k: Any, causal: Any) -> int:
     batch, head, queries, _ = q
     keys = k[-2]
     return int(batch * head * (queries * (keys + 1) // 2 if causal else queries * keys))

@@ -36,14 +36,10 @@ CARD = "README.md"
 FILES = (TOKENIZER, TOKENIZER_CONFIG, SEGMENTER, "special_tokens_map.json", "chat_template.jinja",
          "generation_config.json")  # fmt: skip
 _TEMPLATE = Path(__file__).with_name("card.md.j2")
-_TRAINING = ("seed", "optimizer", "schedule")
 
 
 def files_of_data(sets: DataSets, *, sources: Sequence[str], max_length: int) -> dict[str, str]:
-    """Return tokenizer and segmenter of a model that was trained on some sources, by file name.
-
-    No segmenter.json if the sources are cut by several.
-    """
+    """Return tokenizer and segmenter of a model by file name; no segmenter if there are several."""
     import tokenizers
 
     text = (sets.folder / TOKENIZER).read_text(encoding="utf-8")
@@ -72,12 +68,11 @@ def as_json(value: Any) -> str:
 def read_files(folder: Path, *, names: Sequence[str] = FILES) -> dict[str, str]:
     """Return the files of a model folder that travel with it, by name; RunError if not UTF-8."""
     found = {}
-    for path in (folder / name for name in names):
-        if path.is_file():
-            try:
-                found[path.name] = path.read_bytes().decode()
-            except UnicodeDecodeError as fault:
-                raise RunError(f"{path}: not UTF-8 at byte {fault.start}; convert it") from None
+    for path in (folder / name for name in names if (folder / name).is_file()):
+        try:
+            found[path.name] = path.read_bytes().decode()
+        except UnicodeDecodeError as fault:
+            raise RunError(f"{path}: not UTF-8 at byte {fault.start}; convert it") from None
     return found
 
 
@@ -87,19 +82,18 @@ def notes_of_data(sets: DataSets, sources: Sequence[str]) -> dict[str, Any]:
     for name in sources:
         folder, own = sets.sources[name]
         entry = sets.manifests[folder]["sources"][own]
-        kept = {key: entry.get(key) for key in ("licence", "provenance", "segmenter")}
-        documents = entry.get("documents") or {}
-        kept |= {"reader": documents.get("reader"), "counts": sets.counts(name, "train")}
-        found[name] = kept
+        found[name] = {key: entry.get(key) for key in ("licence", "provenance", "segmenter")}
+        found[name]["reader"] = (entry.get("documents") or {}).get("reader")
+        found[name]["counts"] = sets.counts(name, "train")
     return {"documents": found}
 
 
 def notes_of_training(config: Mapping[str, Any], *, command: str) -> dict[str, Any]:
-    """Return what a card says of a training, from the configuration of the run."""
     rows, trainer = config.get("rows") or {}, config.get("trainer") or {}
     made = {"command": command, "global_batch": rows.get("global_batch")}
     made |= {"precision": trainer.get("precision")}
-    made |= {key: config.get(key) for key in _TRAINING if config.get(key) is not None}
+    named = ("seed", "optimizer", "schedule")
+    made |= {key: config.get(key) for key in named if config.get(key) is not None}
     return {"training": redacted(made)}
 
 
@@ -137,10 +131,7 @@ def card(
     config: Mapping[str, Any] | None = None,
     evaluation: str = "",
 ) -> str:
-    """Return the model card in Markdown.
-
-    config: config.json of the folder, if it is one of transformers. evaluation: tables of results.
-    """
+    """Return the model card; config: of transformers, if it is theirs. evaluation: tables."""
     from jinja2 import ChainableUndefined, Environment, UndefinedError
 
     environment = Environment(undefined=ChainableUndefined, trim_blocks=True, lstrip_blocks=True)
@@ -167,7 +158,6 @@ def card(
 
 
 def _cell(value: Any) -> str:
-    """Return a text as it stands in a cell of a table."""
     return " ".join(str(value or "not stated").replace("|", "\\|").split())
 
 

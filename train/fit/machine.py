@@ -34,18 +34,15 @@ _ALL = (-1, "-1", "auto")  # values of trainer.devices that leave the number to 
 def fast_precision(width: int = 768, *, alone: bool = True) -> str:
     """Return "bf16-mixed" where bfloat16 is native and products in it are faster, else "32-true".
 
-    A CPU may have it and take twice the time of float32, so products as in a model of this width
-    are timed there. alone: False for one of several processes, which must all choose the same.
+    A CPU may have it and take twice the time. alone: one process, and not several that must agree.
     """
     native = native_bfloat16()
     if torch.cuda.is_available() or not native or not alone:
         return "bf16-mixed" if native else "32-true"
     full, half = product_rates(width)
     chosen = "bf16-mixed" if half > _GAIN * full else "32-true"
-    log.info(
-        "precision: %s, since products run at %s in float32 and at %s in bfloat16",
-        chosen, rate(full), rate(half),
-    )  # fmt: skip
+    why = f"products run at {rate(full)} in float32 and at {rate(half)} in bfloat16"
+    log.info("precision: %s, since %s", chosen, why)
     return chosen
 
 
@@ -57,18 +54,14 @@ def native_bfloat16() -> bool:
 
 
 def rate(flops: float) -> str:
-    """Return floating-point operations per second for people."""
-    return f"{flops / 1e9:,.0f} GFLOP/s" if flops > 1e10 else f"{flops / 1e9:.1f} GFLOP/s"
+    return f"{flops / 1e9:,.{0 if flops > 1e10 else 1}f} GFLOP/s"
 
 
 def product_rates(
     width: int = 768, *, device: str = "cpu", anew: bool = False
 ) -> tuple[float, float]:
-    """Return the operations per second of products in float32 and in bfloat16.
-
-    They are measured once for each width and kept in the user's folder, so that all runs of a
-    comparison decide alike. anew: forget what is kept.
-    """
+    """Return the operations per second of products in float32 and in bfloat16."""
+    # Kept in the user's folder, so that all runs of a comparison decide alike.
     name = torch.cuda.get_device_name() if device == "cuda" else _cpu_name()
     key = f"{name}, {torch.get_num_threads()} threads, torch {torch.__version__}, width {width}"
     place = None
@@ -78,9 +71,8 @@ def product_rates(
     match known.get(key):
         case [float(full), float(half)]:
             return full, half
-    full, half = (
-        product_rate(dtype, width=width, device=device) for dtype in (torch.float32, torch.bfloat16)
-    )
+    dtypes = (torch.float32, torch.bfloat16)
+    full, half = (product_rate(dtype, width=width, device=device) for dtype in dtypes)
     if place:
         with suppress(OSError):
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -91,8 +83,7 @@ def product_rates(
 def precision_of(asked: Any, *, resumed: Path | None, width: int = 768, alone: bool = True) -> str:
     """Return the precision of a run; auto: that with which it began, or else the fast one.
 
-    resumed: the folder of the run, if it may be resumed. width, alone: see `fast_precision`. Raises
-    ConfigError for other values.
+    resumed: the folder of the run, if it may be resumed. width, alone: see `fast_precision`.
     """
     known = {None: "32-true", 32: "32-true", "32": "32-true", "bf16": "bf16-mixed"}
     known |= {name: name for name in ("32-true", "bf16-mixed", "auto")}
@@ -115,8 +106,7 @@ def precision_of(asked: Any, *, resumed: Path | None, width: int = 768, alone: b
 def placed(trainer: Mapping[str, Any], world: World | None) -> dict[str, Any]:
     """Return the trainer's section with the devices and nodes of the processes that were started.
 
-    Its defaults (one device, or all of them) give way; other numbers must agree. Raises ConfigError
-    if they do not, and for all GPUs of a machine that has none.
+    Its defaults (one device, or all of them) give way; other numbers must agree.
     """
     devices, nodes = trainer.get("devices", "auto"), trainer.get("num_nodes", 1)
     if world is not None:
@@ -139,10 +129,6 @@ def placed(trainer: Mapping[str, Any], world: World | None) -> dict[str, Any]:
     return dict(trainer)
 
 
-def versions() -> dict[str, Any]:
-    return {"bipe": __version__, "torch": torch.__version__, **revision()}
-
-
 def known_version(package: str) -> str | None:
     """Return the version of a package; None if it has no metadata, which loses no results."""
     try:
@@ -162,15 +148,13 @@ def revision() -> dict[str, Any]:
 
 
 def _output(*words: str) -> str | None:
-    try:
+    with suppress(OSError, subprocess.SubprocessError):
         done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip()
+        return done.stdout.strip()
+    return None
 
 
 def environment() -> dict[str, Any]:
-    """Return the versions and the machine, to be stored with every result."""
     return {
         "bipe": __version__,
         **revision(),
@@ -186,20 +170,16 @@ def environment() -> dict[str, Any]:
 
 
 def _cpu_name() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor()
 
 
 def cluster() -> Iterator["ClusterEnvironment"]:
-    """Yield how processes of a Slurm job find each other; Lightning must not requeue the job.
-
-    One task starts the processes of its devices by itself. Lightning requires
-    SLURM_NTASKS_PER_NODE, which `srun --ntasks 2` does not set.
-    """
+    """Yield how processes of a Slurm job find each other; Lightning must not requeue the job."""
+    # Lightning requires SLURM_NTASKS_PER_NODE, which `srun --ntasks 2` does not set.
     from lightning.fabric.plugins.environments import LightningEnvironment, SLURMEnvironment
 
     started = world()

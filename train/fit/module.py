@@ -4,14 +4,12 @@ The loss is the mean over the targets of the whole optimizer step, for any numbe
 micro-batches: each batch knows how many targets its step has. Random draws depend only on (seed,
 step, rank), so that an exact resume needs only the step.
 
-A step whose gradient is not finite is skipped. To avoid waiting for the device in every step, a
-fused optimizer decides by itself: given `found_inf`, as from torch.amp.GradScaler, its kernels
-change neither weights nor moments nor the step count. Other optimizers, and sharded parameters,
-whose kernels do not accept a plain tensor, need the wait; their gradients are dropped.
+A step whose gradient is not finite is skipped. A fused optimizer decides that by itself, without
+waiting for the device: given `found_inf`, as from torch.amp.GradScaler, its kernels change nothing.
+Others, and sharded parameters, need the wait; their gradients are dropped.
 """
 
 import contextlib
-import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -47,9 +45,7 @@ class Training:
     """How the weights of a model are trained; conf/config.yaml explains each value.
 
     optimizer: from parameters, or from pairs of names and parameters if it takes `named`.
-    schedule: from the step to a factor on the learning rate. z_loss, label_smoothing: only of the
-    training loss. draw: random ids in training (bipe/random_positions). context_parallel: devices
-    that share a row. allowed: see bipe.build.
+    schedule: from the step to a factor on the learning rate. draw: random ids in training.
     """
 
     optimizer: Callable[[Any], torch.optim.Optimizer]
@@ -71,8 +67,8 @@ class Training:
 class Adaptation:
     """Which parameters of a trained model are trained further, and how fast.
 
-    new: names of parameters that the checkpoint lacks. new_lr: factor on their learning rate.
-    lora: the keys of `add_lora`, beside which new parameters are trained whole; None: all weights.
+    new: names that the checkpoint lacks. new_lr: factor on their learning rate. lora: the keys of
+    `add_lora`, beside which new parameters are trained whole; None: all weights.
     """
 
     new: Collection[str] = ()
@@ -104,13 +100,9 @@ class LMModule(lightning.LightningModule):
     ) -> None:
         super().__init__()
         self._teacher = teacher  # in a tuple: no part of this module, which is saved
+        how = {name: getattr(training, name) for name in ("attention", "recompute", "allowed")}
         with torch.device("meta") if sharded else contextlib.nullcontext():
-            self.model = Decoder(
-                decoder,
-                attention=training.attention,
-                recompute=training.recompute,
-                allowed=training.allowed,
-            )
+            self.model = Decoder(decoder, **how)
         self._start = weights if sharded else None
         if weights is not None and not sharded:
             self.model.load_state_dict(weights)
@@ -189,33 +181,24 @@ class LMModule(lightning.LightningModule):
         self.losses.add(nll.detach(), each, batch, real, row=row)
         # Undo the averaging over ranks and micro-batches that follows.
         parts = self.trainer.world_size * self.trainer.accumulate_grad_batches
-        loss = nll if self._teacher is None else nll + self._divergence(batch, real, hidden)
+        loss = nll
+        if self._teacher is not None:
+            model, weight = self._teacher
+            with torch.no_grad():
+                taught = model(batch.tokens, real).flatten(0, 1), model.head.weight.detach()
+            scored, own = (batch.targets != IGNORE).flatten(), self.model.head.weight
+            loss = nll + weight * summed_divergence(hidden.flatten(0, 1), own, taught, scored)
         return loss * (parts / max(1, batch.step_targets))
-
-    def _divergence(self, batch: Batch, at: Positions, hidden: Tensor) -> Tensor:
-        assert self._teacher is not None
-        model, weight = self._teacher
-        with torch.no_grad():
-            taught = model(batch.tokens, at).flatten(0, 1)
-        scored = (batch.targets != IGNORE).flatten()
-        of_teacher = (taught, model.head.weight.detach())
-        return weight * summed_divergence(
-            hidden.flatten(0, 1), self.model.head.weight, of_teacher, scored
-        )
 
     def _part(self, batch: Batch, at: Positions) -> tuple[Batch, Context | None]:
         """Return the part of this device, if several share rows; each token is then in one."""
         if self._group is None:
             return batch, None
         shared = Context(self._group, at)
-        own = replace(
-            batch,
-            tokens=shared.own(batch.tokens),
-            targets=shared.own(batch.targets),
-            marks=shared.own(batch.marks),
-            padding=None if batch.padding is None else shared.own(batch.padding),
-        )
-        return own, shared
+        names = ("tokens", "targets", "marks", "padding")
+        held = {name: getattr(batch, name) for name in names}
+        own: Any = {name: shared.own(part) for name, part in held.items() if part is not None}
+        return replace(batch, **own), shared
 
     def configure_gradient_clipping(
         self, optimizer: Any, gradient_clip_val: Any = None, gradient_clip_algorithm: Any = None
@@ -237,11 +220,9 @@ class LMModule(lightning.LightningModule):
         # Lightning drops gradients only after the next forward pass, at the peak of memory.
         for optimizer in self.trainer.optimizers:
             optimizer.zero_grad()
-        assert self._batch is not None
-        self._note_step(self._batch)
-
-    def _note_step(self, batch: Batch) -> None:
-        """Put the numbers of a finished step where callbacks find them."""
+        # Put the numbers of a finished step where callbacks find them.
+        batch = self._batch
+        assert batch is not None
         sums = self.trainer.strategy.reduce(self.losses.take(self.device), reduce_op="sum")
         self.metrics.update(
             self.losses.split(sums, targets=batch.step_targets),
@@ -267,9 +248,8 @@ class LMModule(lightning.LightningModule):
         # Lightning weights the mean over batches and ranks by batch_size: here the targets. It
         # rounds the mean of these integers over ranks down, so each must be a multiple of them.
         weight = count * self.trainer.world_size
-        self.log(
-            "validation/loss", nll / max(1, count), batch_size=weight, sync_dist=True, logger=False
-        )
+        how: Any = {"batch_size": weight, "sync_dist": True, "logger": False}
+        self.log("validation/loss", nll / max(1, count), **how)
 
     # State that is neither weights nor optimizer
 
@@ -297,16 +277,14 @@ class LMModule(lightning.LightningModule):
 
     def _count_clamped(self, at: Positions) -> None:
         scheme = self.model.scheme
-        fed = scheme.fed() if isinstance(scheme, Fed) else {}
-        lengths = {
-            level: each.table.num_embeddings
-            for level, each in fed.items()
+        beyond = [
+            at.ids(level) >= each.table.num_embeddings
+            for level, each in (scheme.fed() if isinstance(scheme, Fed) else {}).items()
             if isinstance(each, Learned) and level != "token"  # refused where rows are longer
-        }
-        if lengths:
+        ]
+        if beyond:
             inside = at.document >= 0
-            beyond = [at.ids(level) >= length for level, length in lengths.items()]
-            some = functools.reduce(torch.logical_or, beyond) & inside
+            some = torch.stack(beyond).any(0) & inside
             self._clamped.append(some.sum() / inside.sum().clamp(min=1))
 
 
@@ -368,12 +346,11 @@ def _name_parameters(
     state: dict[str, Any], optimizer: torch.optim.Optimizer, names: dict[int, str]
 ) -> None:
     """Key the state by parameter names, as FSDP does: it can then be resumed on any devices."""
-    order = [names[id(p)] for group in optimizer.param_groups for p in group["params"]]
-    state["state"] = {
-        order[key] if isinstance(key, int) else key: value for key, value in state["state"].items()
-    }
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    order: dict[Any, str] = {number: names[id(p)] for number, p in enumerate(parameters)}
+    state["state"] = {order.get(key, key): value for key, value in state["state"].items()}
     for group in state["param_groups"]:
-        group["params"] = [order[p] if isinstance(p, int) else p for p in group["params"]]
+        group["params"] = [order.get(key, key) for key in group["params"]]
 
 
 def _stream(seed: int, step: int, rank: int) -> int:

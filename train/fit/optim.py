@@ -61,35 +61,26 @@ def muon(
 ) -> torch.optim.Optimizer:
     """Return Muon (Jordan, 2024) for the matrices of blocks, with AdamW for all else.
 
-    Embeddings, the head, tables of encodings, gains and biases use AdamW. Muon's updates are scaled
-    to those of AdamW (0.2 sqrt(larger side); Liu et al., 2502.16982), so one lr fits both.
+    Its updates are scaled to those of AdamW (0.2 sqrt(larger side); Liu et al., 2502.16982), so one
+    lr fits both.
     """
     _require("optimizer.momentum", momentum, 0 <= momentum < 1, "from 0 to below 1")
-    named = [(name, p) for name, p in named if p.requires_grad]
-    in_blocks = [p for name, p in named if name.startswith("blocks.") and p.ndim == 2]
-    ours = {id(p) for p in in_blocks}
-    others = [p for _, p in named if id(p) not in ours]
+    in_blocks: list[nn.Parameter] = []
+    others: list[nn.Parameter] = []
+    for name, p in named:
+        if p.requires_grad:
+            (in_blocks if name.startswith("blocks.") and p.ndim == 2 else others).append(p)
+    both: dict[str, Any] = {"lr": lr, "weight_decay": weight_decay}
     parts: list[torch.optim.Optimizer] = []
     if in_blocks:
-        parts.append(
-            torch.optim.Muon(
-                in_blocks,
-                lr=lr,
-                momentum=momentum,
-                weight_decay=weight_decay,
-                adjust_lr_fn="match_rms_adamw",
-            )
-        )
+        scaled: Any = {"momentum": momentum, "adjust_lr_fn": "match_rms_adamw"}
+        parts.append(torch.optim.Muon(in_blocks, **both, **scaled))
     if others or not parts:
-        parts.append(
-            adamw(others, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, fused=False)
-        )
+        parts.append(adamw(others, **both, betas=betas, eps=eps, fused=False))
     return Together(parts)
 
 
 class Together(torch.optim.Optimizer):
-    """Several optimizers with different parameters as one."""
-
     def __init__(self, parts: list[torch.optim.Optimizer]) -> None:
         self.parts: list[torch.optim.Optimizer] = []
         super().__init__([group for part in parts for group in part.param_groups], {})
@@ -107,10 +98,8 @@ class Together(torch.optim.Optimizer):
         self._share()
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+        with torch.enable_grad():
+            loss = None if closure is None else closure()
         for part in self.parts:
             part.step()
         return loss
@@ -128,22 +117,19 @@ def optimizer_of(
 def with_rate(
     optimizer: torch.optim.Optimizer, parameters: Collection[nn.Parameter], *, factor: float
 ) -> torch.optim.Optimizer:
-    """Return the optimizer with a factor on the learning rate of some parameters.
-
-    Their groups come last, since the rate of the first group is logged.
-    """
+    """Return the optimizer with a factor on the learning rate of some parameters."""
+    # Their groups come last, since the rate of the first group is logged.
     own = {id(parameter) for parameter in parameters}
     if factor == 1 or not own:
         return optimizer
     if isinstance(optimizer, Together):
         return Together([with_rate(part, parameters, factor=factor) for part in optimizer.parts])
-    moved = []
+    kept, moved = [], []
     for group in optimizer.param_groups:
         mine = [p for p in group["params"] if id(p) in own]
-        if mine:
-            group["params"] = [p for p in group["params"] if id(p) not in own]
-            moved.append({**group, "params": mine, "lr": factor * group["lr"]})
-    kept = [group for group in optimizer.param_groups if group["params"]]
+        rest = [p for p in group["params"] if id(p) not in own]
+        kept += [group | {"params": rest}] if rest else []
+        moved += [group | {"params": mine, "lr": factor * group["lr"]}] if mine else []
     optimizer.param_groups = kept + moved
     return optimizer
 

@@ -33,7 +33,6 @@ from train.fit import runs
 from train.fit.runs import FREE, METRICS, SESSIONS
 from train.stop import Stopped
 
-_DEEPEST = 3  # folders between a place and a run in it
 _PLAN, _RESULT = "plan.json", "part.json"  # of train/data/preparing
 
 
@@ -41,8 +40,7 @@ _PLAN, _RESULT = "plan.json", "part.json"  # of train/data/preparing
 class State:
     """A run, or prepared data, whose steps are the parts that are done.
 
-    checkpoint: the step of the newest complete one; checkpoint_age: in seconds. next: what the same
-    command would do now.
+    checkpoint: step of the newest; checkpoint_age: in seconds. next: what the command would do now.
     """
 
     folder: str
@@ -61,14 +59,11 @@ class State:
 
 def find_states(place: Path, *, verify: bool = False) -> list[State]:
     """Return the states of the runs and of the data in a folder, or of the folder itself."""
-    return [state_of(folder, verify=verify) for folder in _found(place, depth=_DEEPEST)]
+    return [state_of(folder, verify=verify) for folder in _found(place, depth=3)]
 
 
 def state_of(folder: Path, *, verify: bool = False) -> State:
-    """Return the state of a run or of prepared data, however damaged.
-
-    verify: compare the sha256 of the files of trained models, and not only their sizes.
-    """
+    """Return the state of a folder, however damaged; verify: compare the sha256 of models, too."""
     try:
         return _data(folder) if _is_data(folder) else _run(folder, verify=verify)
     except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as fault:
@@ -80,14 +75,13 @@ def _found(folder: Path, *, depth: int) -> Iterator[Path]:
         yield folder
     elif depth:
         with suppress(OSError):
-            inside = sorted(path for path in folder.iterdir() if path.is_dir())
-            for path in inside:
-                if not path.name.startswith("."):
+            for path in sorted(folder.iterdir()):
+                if path.is_dir() and not path.name.startswith("."):
                     yield from _found(path, depth=depth - 1)
 
 
 def _is_run(folder: Path) -> bool:
-    signs = (runs.CONFIG, runs.SESSIONS, runs.METRICS, runs.CHECKPOINTS, runs.LOCK)
+    signs = (runs.CONFIG, SESSIONS, METRICS, runs.CHECKPOINTS, runs.LOCK)
     return any((folder / name).exists() for name in (*signs, f"{runs.MODEL}/{MODEL_CONFIG}"))
 
 
@@ -102,11 +96,10 @@ def _run(folder: Path, *, verify: bool) -> State:
     except RunError as error:
         text = " ".join(str(error).replace(f"{folder / runs.CONFIG}", runs.CONFIG).split())
         fault = text if (folder / runs.CONFIG).exists() else f"there is no {runs.CONFIG}"
-    sessions, metrics = read_sessions(folder), last_metrics(folder)
-    last = sessions[-1] if sessions else {}
+    metrics = last_metrics(folder)
+    last = [{}, *read_sessions(folder)][-1]
     checkpoint, written = _newest(folder / runs.CHECKPOINTS)
-    lock = holder(folder / runs.LOCK)
-    live = lock if lock is not None and lock.alive else None
+    live = _live(folder / runs.LOCK)
     if live is None and fault is None and (folder / runs.MODEL).is_dir():
         fault = _model_fault(folder / runs.MODEL, verify=verify)
         state = FINISHED if fault is None else f"damaged: {runs.MODEL}/{fault}"
@@ -183,7 +176,6 @@ def _undecoded(folder: Path, config: Mapping[str, Any]) -> str | None:
 
 
 def _newest(folder: Path) -> tuple[int | None, float | None]:
-    """Return the step and the time of the newest checkpoint with its manifest."""
     found: dict[int, float] = {}
     with suppress(OSError):
         for path in folder.glob("step=*.ckpt"):
@@ -198,8 +190,7 @@ def _data(folder: Path) -> State:
     plan = (read_json(part / _PLAN) or {}).get("parts")
     parts = sum(map(len, plan.values())) if isinstance(plan, dict) else None
     done = sum(1 for _ in part.glob(f"parts/*/*/{_RESULT}")) if part.is_dir() else None
-    lock = holder(part / DATA_LOCK)
-    live = lock if lock is not None and lock.alive else None
+    live = _live(part / DATA_LOCK)
     state, after = "ready", FINISHED
     if live is not None:
         state, after = f"preparing ({live})", "wait"
@@ -223,6 +214,11 @@ def _data(folder: Path) -> State:
     )
 
 
+def _live(lock: Path) -> Holder | None:
+    held = holder(lock)
+    return held if held is not None and held.alive else None
+
+
 def as_json(states: Iterable[State]) -> str:
     return json.dumps([asdict(each) for each in states], indent=1, allow_nan=False)
 
@@ -231,8 +227,7 @@ def _int(value: Any) -> int | None:
     return int(value) if isinstance(value, int | float) and value == value else None
 
 
-_LONGEST = 300  # characters of an error
-_TAIL = 1 << 16  # bytes of metrics.csv
+_TAIL = 1000  # lines of metrics.csv
 _VALIDATION = "validation_loss"
 FINISHED, KILLED = "finished", "killed"
 
@@ -285,38 +280,29 @@ def recorded(folder: Path, session: Session) -> Iterator[None]:
 
 
 def read_sessions(folder: Path) -> list[dict[str, Any]]:
-    """Return the sessions of a run, without lines that cannot be read."""
     return read_lines(folder / SESSIONS)
 
 
 def last_metrics(folder: Path) -> dict[str, float]:
-    """Return the numbers of the last whole line of a run's metrics.csv, without empty ones.
-
-    The validation loss is the last one in the last lines.
-    """
+    """Return the last whole line of metrics.csv, without empty numbers, and the last validation."""
     try:
-        with (folder / METRICS).open("rb") as file:
-            head = file.readline().decode().strip().split(",")
-            start = file.tell()
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(start, size - _TAIL))
-            lines = file.read().rpartition(b"\n")[0].decode().split("\n")
+        whole = (folder / METRICS).read_text(encoding="utf-8").rpartition("\n")[0]
     except (OSError, ValueError):
         return {}
+    head, *lines = whole.split("\n")
     found: dict[str, float] = {}
-    for line in reversed(lines[1:] if size - _TAIL > start else lines):
-        cells = dict(zip(head, line.split(","), strict=False))
-        wanted = head if not found else [_VALIDATION]
-        for name in wanted:
+    for line in reversed(lines[-_TAIL:]):
+        cells = dict(zip(head.split(","), line.split(","), strict=False))
+        for name in [_VALIDATION] if found else cells:
             with suppress(ValueError, KeyError):
-                found.setdefault(name, _number(cells[name]))
+                text = cells[name]
+                found.setdefault(name, int(text) if text.isdigit() else float(text))
         if _VALIDATION in found:
             break
     return found
 
 
 def command_line(command: str) -> list[str]:
-    """Return the words that this process was started with, without secrets."""
     words = [
         f"--{word[2:]}" if word.startswith("--") else word.lstrip("+") for word in sys.argv[1:]
     ]
@@ -335,7 +321,7 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 def _without_secret(word: str) -> str:
     key, equals, value = word.partition("=")
     name = key.rpartition(".")[2]
-    return f"{key}{equals}{redacted(value, name=name)}" if equals else str(redacted(word))
+    return f"{key}={redacted(value, name=name)}" if equals else str(redacted(word))
 
 
 def _how(fault: BaseException) -> str:
@@ -344,11 +330,7 @@ def _how(fault: BaseException) -> str:
     if isinstance(fault, KeyboardInterrupt):
         return "SIGINT"
     text = " ".join(str(redacted(str(fault))).split())
-    return f"{type(fault).__name__}: {text}"[:_LONGEST]
-
-
-def _number(text: str) -> float:
-    return int(text) if text.isdigit() else float(text)
+    return f"{type(fault).__name__}: {text}"[:300]
 
 
 def _write(folder: Path, lines: list[dict[str, Any]]) -> None:

@@ -79,9 +79,8 @@ def in_use(folder: Path, *, command: str) -> Iterator[None]:
 def claim(folder: Path, *, if_exists: IfExists, config: Mapping[str, Any]) -> None:
     """Take a folder for a run and store its configuration there, or raise RunError.
 
-    refuse: the folder must hold no run. auto, resume: it holds none, or one of the same
-    configuration, which stays as it is. overwrite: the files of an older run are removed; other
-    files stay.
+    refuse: it must hold no run. auto, resume: none, or one of the same configuration, which stays
+    as it is. overwrite: the files of an older run are removed; other files stay.
     """
     refuse_claimed(folder, if_exists=if_exists, config=config)
     path = folder / CONFIG
@@ -118,10 +117,7 @@ def refuse_claimed(folder: Path, *, if_exists: IfExists, config: Mapping[str, An
 
 
 def remember_allowed(folder: Path, packages: Collection[str]) -> None:
-    """Note where the packages lie that the user let in for a run, so that they are let in again.
-
-    The note is the user's, outside of the run's folder, which others can write and pass on.
-    """
+    """Note where the packages lie that the user let in for a run, so that they are let in again."""
     names = {name.rstrip(".").partition(".")[0] for name in packages}
     found = {name: _home_of(name) for name in sorted(names)}
     # No home, or a full one: the words are needed again.
@@ -146,12 +142,12 @@ def allowed_of(folder: Path) -> list[str]:
 
 
 def _note(folder: Path) -> Path:
+    """Return the user's own note, outside of the run's folder, which others can write."""
     name = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:32]
     return user_state() / "runs" / f"{name}.json"
 
 
 def _home_of(package: str) -> str | None:
-    """Return the folder in which Python finds a package."""
     spec = find_spec(package)
     if spec is None or spec.origin is None:
         return None
@@ -191,24 +187,19 @@ def read_config(folder: Path) -> dict[str, Any]:
         raise RunError(f"{folder} is not a run: {error}") from error
     except ValueError as error:
         raise RunError(f"{folder / CONFIG}: {error}") from error
-    if not isinstance(config, dict):
-        raise RunError(f"{folder / CONFIG} contains no configuration")
-    return config
+    if isinstance(config, dict):
+        return config
+    raise RunError(f"{folder / CONFIG} contains no configuration")
 
 
 def as_yaml(config: Mapping[str, Any]) -> str:
-    """Return a configuration as it is stored: without secrets."""
     return yaml.safe_dump(redacted(config), sort_keys=False, allow_unicode=True)
 
 
 def decisive(
     config: Mapping[str, Any], *, free_of_rows: Collection[str] = _FREE_OF_ROWS
 ) -> dict[str, Any]:
-    """Return the part of a configuration that decides what is trained.
-
-    A run is resumed only if this part is equal, and trained_run.py groups runs over seeds by it. It
-    leaves out the data, which the loader and the model's notes check.
-    """
+    """Return what decides what is trained; the data is checked by the loader and the notes."""
     kept = {key: value for key, value in redacted(config).items() if key not in FREE}
     if isinstance(rows := kept.get("rows"), dict):
         kept["rows"] = {key: value for key, value in rows.items() if key not in free_of_rows}
@@ -236,8 +227,8 @@ def find_runs(places: str | list[str], *, key: str = "runs") -> list[Path]:
         matches = [place] if Path(place).exists() else glob.glob(place)  # noqa: PTH207 (absolute)
         here: list[Path] = []
         for path in sorted(map(Path, matches)):
-            inside = path.glob("*") if not _is_trained(path) else [path]
-            here += sorted(filter(_is_trained, inside))
+            inside = [path] if (path / MODEL).is_dir() else sorted(path.glob("*"))
+            here += [each for each in inside if (each / MODEL).is_dir()]
         if not here:
             said = "" if matches else near(place)
             raise RunError(
@@ -247,20 +238,14 @@ def find_runs(places: str | list[str], *, key: str = "runs") -> list[Path]:
     return list(found)
 
 
-def find_run(place: str, *, key: str) -> Path:
-    """Return the only run of a place; RunError if there are none or several."""
-    found = find_runs(place, key=key)
-    if len(found) > 1:
-        names = ", ".join(map(str, found))
-        raise RunError(f"{key} must be one run, was: {place} with {names}")
-    return found[0]
-
-
 def base_folders(place: str, *, key: str) -> tuple[Path, Path]:
     """Return the folders of the run and of the model that a place names; RunError names `key`."""
     folder = Path(place)
     if not (folder / MODEL_CONFIG).is_file():
-        home = find_run(place, key=key)
+        home, *others = find_runs(place, key=key)
+        if others:
+            names = ", ".join(map(str, (home, *others)))
+            raise RunError(f"{key} must be one run, was: {place} with {names}")
         return home, home / MODEL
     return (folder.parent if (folder.parent / CONFIG).is_file() else folder), folder
 
@@ -281,16 +266,10 @@ def _require_same(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) 
         return
     cure = "set these back, choose name=..., or start again with if_exists=overwrite"
     if old.get("steps") != new.get("steps"):
-        row_length = old.get("row_length")
-        cure += (
-            "; a finished run is trained further by bipe extend "
-            f"checkpoint={folder} row_length={row_length} steps=..."
-        )
-    raise RunError(
-        f"{folder} contains a run with another configuration and cannot be resumed:\n"
-        + "\n".join(f"  {change}" for change in changed)
-        + f"\n{cure}"
-    )
+        words = f"checkpoint={folder} row_length={old.get('row_length')} steps=..."
+        cure += f"; a finished run is trained further by bipe extend {words}"
+    told = f"{folder} contains a run with another configuration and cannot be resumed:"
+    raise RunError("\n".join([told, *(f"  {change}" for change in changed), cure]))
 
 
 def _remove_run(folder: Path) -> None:
@@ -307,7 +286,3 @@ def _without_nulls(value: Any) -> Any:
         kept = {key: _without_nulls(held) for key, held in value.items()}
         return {key: held for key, held in kept.items() if held is not None and held != {}}
     return [_without_nulls(held) for held in value] if isinstance(value, list | tuple) else value
-
-
-def _is_trained(path: Path) -> bool:
-    return (path / MODEL).is_dir()

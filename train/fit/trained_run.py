@@ -22,9 +22,9 @@ from train.fit import runs
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedRun:
-    """A run read from its folder; notes: of its training.
+    """A run read from its folder; notes: of its training; config: empty if `bipe` did not train it.
 
-    config: empty for a model that `bipe` did not train. metrics: lines of metrics.csv with a loss.
+    metrics: lines of metrics.csv with a loss.
     """
 
     folder: Path
@@ -72,13 +72,15 @@ class TrainedRun:
 
     def mean_of(self, metric: str) -> float:
         """Return the mean of a column of metrics.csv; NaN if it is empty."""
-        known = [row[metric] for row in self.metrics if row.get(metric) is not None]
+        known = self._known(metric)
         return sum(known) / len(known) if known else math.nan
 
     def most_of(self, metric: str) -> float:
         """Return the maximum of a column of metrics.csv; NaN if it is empty."""
-        known = [row[metric] for row in self.metrics if row.get(metric) is not None]
-        return max(known, default=math.nan)
+        return max(self._known(metric), default=math.nan)
+
+    def _known(self, metric: str) -> list[float]:
+        return [row[metric] for row in self.metrics if row.get(metric) is not None]
 
     @cached_property
     def parameters(self) -> int:
@@ -92,13 +94,12 @@ class TrainedRun:
     def arm(self) -> str:
         """Return a digest that is equal for runs that differ only by their seed.
 
-        It covers the part of the configuration that decides a resume (runs.decisive), the data and
-        the model. A run without a seed is alone in its arm.
+        A run without one is alone in its arm.
         """
         if self.seed is None:
             return runs.digest([self.model_name, str(self.folder.resolve())])
         kept = runs.decisive(self.config)
-        kept = {key: value for key, value in kept.items() if key != "seed"}
+        del kept["seed"]
         model = dict(self.model)
         if isinstance(base := kept.get("checkpoint"), str):
             kept["checkpoint"] = stem(base.rstrip("/"), self.seed)

@@ -15,7 +15,6 @@ import lightning
 import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.fabric.utilities.rank_zero import rank_zero_only
-from lightning.pytorch.loggers import Logger
 from torch import Tensor
 
 from bipe import Decoder, DecoderConfig, Positions
@@ -26,21 +25,23 @@ from train import stop
 from train.config import IfExists
 from train.data.rows.choices import uneven
 from train.data.rows.datamodule import LMDataModule
+from train.disk.files import write_whole
 from train.errors import ConfigError, as_config_error
 from train.fit import runs
 from train.fit.checkpoints import AtomicCheckpointIO, SaveBest, SaveCheckpoints
-from train.fit.entry import Entry, entered, find_entry, recorded_on_rank_0, starting_ranks
+from train.fit.entry import CHECKPOINT, Entry, entered, find_entry, recorded_on_rank_0
 from train.fit.handover import files_of_data, notes_of_data, notes_of_training, write_model
 from train.fit.machine import cluster, environment
 from train.fit.module import Adaptation, LMModule, Training
 from train.fit.parallel.sharded import Sharded, full_state
 from train.fit.parallel.shards import Background
 from train.fit.parallel.together import UNTRAINED, Together, running_together
+from train.fit.watching.metrics import MetricsFile
 from train.fit.watching.tracking import Tracking
-from train.fit.watching.watch import Watch
+from train.fit.watching.watch import ProgressBar, watched
 from train.ranks import world
 
-_LAUNCH = ("LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_LAUNCH = (CHECKPOINT, "LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _NOT_HERE = (
     # A thread reads the rows from memory-mapped files: workers would have nothing to do.
     ".*does not have many workers.*",
@@ -56,10 +57,7 @@ _NOT_HERE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """The model at the first step. weights: None for fresh ones. notes: for the written model.
-
-    teacher, adaptation: see LMModule.
-    """
+    """The model at the first step; weights: None for fresh ones; notes: for the written model."""
 
     decoder: DecoderConfig
     weights: Mapping[str, Tensor] | None = None
@@ -104,8 +102,7 @@ def train_model(
     rows.check(steps=fit.steps)
     stop.check(UNTRAINED)  # the run before, in a sweep, was too far to stop
     config = {**config, "trainer": {**config["trainer"], "precision": fit.precision}}
-    watch = _watch(fit, folder=folder, config=config)
-    trainer = make_trainer(fit, folder=folder, logger=watch.tracking)
+    trainer = make_trainer(fit, folder=folder, config=config)
     sharded = isinstance(trainer.strategy, Sharded)
     _refuse_sharded(start, sharded=sharded, shared=rows.context_parallel > 1)
     names = ("weights", "teacher", "adaptation")
@@ -130,7 +127,7 @@ def train_model(
             running_together(trainer),
             fitting(folder, entry, fit, config=config),
         ):
-            _fit(fit, start, entry, watch, trainer=trainer, module=module, rows=rows, folder=folder)
+            _fit(fit, start, entry, trainer, module, rows, folder=folder, config=config)
     return folder
 
 
@@ -138,34 +135,26 @@ def _fit(
     fit: Fit,
     start: Start,
     entry: Entry,
-    watch: Watch,
-    *,
     trainer: lightning.Trainer,
     module: LMModule,
     rows: LMDataModule,
+    *,
     folder: Path,
+    config: Mapping[str, Any],
 ) -> None:
-    """Train to the last step, and write the model."""
-    own = [*watch.callbacks(module.model, rows), *fit.callbacks]
-    trainer.callbacks[:0] = own  # type: ignore[attr-defined]
-    best = SaveBest(folder=folder / runs.CHECKPOINTS) if fit.best else None
-    if best is not None:  # before SaveCheckpoints, see SaveBest
-        trainer.callbacks.insert(0, best)  # type: ignore[attr-defined]
-    with watch.running(
-        trainer,
-        module.model,
-        rows,
-        resumed_at=None if entry.checkpoint is None else entry.step,
-        validate_every=fit.validate_every,
-    ):
+    files = folder / runs.METRICS, folder / runs.MODEL
+    resumed_at = None if entry.checkpoint is None else entry.step
+    how: Any = {"resumed_at": resumed_at, "validate_every": fit.validate_every}
+    with watched(trainer, module.model, rows, files=files, config=config, **how):
         trainer.fit(module, rows, ckpt_path=entry.checkpoint)
         state, notes = _trained(trainer, module, rows)
         if trainer.is_global_zero:
-            if best is not None and (weights := best.weights()) is not None:
+            best = trainer.callbacks[0]  # type: ignore[attr-defined]
+            if isinstance(best, SaveBest) and (weights := best.weights()) is not None:
                 state, notes = weights, notes | best.notes()
-            notes |= notes_of_training(watch.config, command=fit.command) | dict(start.notes)
-            files = files_of_data(rows.sets, sources=rows.source_names, max_length=rows.row_length)
-            write_model(module.model, folder, state=state, notes=notes, files=files)
+            notes |= notes_of_training(config, command=fit.command) | dict(start.notes)
+            data = files_of_data(rows.sets, sources=rows.source_names, max_length=rows.row_length)
+            write_model(module.model, folder, state=state, notes=notes, files=data)
         trainer.strategy.barrier()
 
 
@@ -180,16 +169,16 @@ def write_untrained(
     command: str,
 ) -> Path:
     """Write a run folder with an untrained model, and return it. files: of the model, by name."""
-    if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
-        with runs.in_use(folder, command=command):
-            if not find_entry(folder, if_exists=if_exists, config=config).finished:
-                with runs.withdrawn_on_failure(folder):
-                    write_model(model, folder, notes=notes, files=files)
+    if rank_zero_only.rank:  # type: ignore[attr-defined]
+        return folder
+    with runs.in_use(folder, command=command):
+        if not find_entry(folder, if_exists=if_exists, config=config).finished:
+            with runs.withdrawn_on_failure(folder):
+                write_model(model, folder, notes=notes, files=files)
     return folder
 
 
 def _refuse_unfit(module: LMModule, *, row_length: int) -> None:
-    """Raise ConfigError if the model, the attention path or the optimizer cannot do the run."""
     scheme = module.model.scheme
     encoding = scheme.encoding if isinstance(scheme, Flat) else None
     if isinstance(encoding, Learned) and encoding.table.num_embeddings < row_length:
@@ -197,13 +186,12 @@ def _refuse_unfit(module: LMModule, *, row_length: int) -> None:
             "row_length must be at most encoding.length of a flat learned table "
             f"({encoding.table.num_embeddings}), was: {row_length}"
         )
-    if module.options.attention != "auto":  # a path may not support the encoding's bias
+    options = module.options
+    if options.attention != "auto":  # a path may not support the encoding's bias
         tokens = torch.zeros(1, 2, dtype=torch.int64)
         small = replace(module.model.config, n_layer=1, vocab_size=1)
         with as_config_error("attention: "), torch.no_grad():
-            model = Decoder(
-                small, attention=module.options.attention, allowed=module.options.allowed
-            )
+            model = Decoder(small, attention=options.attention, allowed=options.allowed)
             model(tokens, Positions.from_marks(tokens.byte(), levels=model.levels))
     with as_config_error("optimizer: "):
         module.configure_optimizers()
@@ -220,7 +208,6 @@ def _refuse_sharded(start: Start, *, sharded: bool, shared: bool) -> None:
 
 
 def _refuse_sharing(trainer: lightning.Trainer, module: LMModule, rows: LMDataModule) -> None:
-    """Raise ConfigError if devices cannot share rows as context_parallel says."""
     size, chunks = rows.context_parallel, 2 * rows.context_parallel
     if size == 1:
         return
@@ -237,24 +224,6 @@ def _refuse_sharing(trainer: lightning.Trainer, module: LMModule, rows: LMDataMo
             )
     with as_config_error("context_parallel: "):
         refuse_shared(module.model.scheme, path=module.options.attention)
-
-
-def _watch(fit: Fit, *, folder: Path, config: Mapping[str, Any]) -> Watch:
-    tracking = Tracking(
-        loggers=fit.loggers,
-        folder=folder,
-        config=config,
-        facts=environment,
-        allowed=fit.training.allowed,
-    )
-    return Watch(
-        folder=folder,
-        metrics=folder / runs.METRICS,
-        model=folder / runs.MODEL,
-        config=config,
-        every=fit.log_every,
-        tracking=tracking,
-    )
 
 
 def _trained(
@@ -277,8 +246,10 @@ def _trained(
     }
 
 
-def make_trainer(fit: Fit, *, folder: Path, logger: Logger) -> lightning.Trainer:
-    """Return a Lightning trainer with our own checkpoints."""
+def make_trainer(fit: Fit, *, folder: Path, config: Mapping[str, Any]) -> lightning.Trainer:
+    """Return a Lightning trainer with our own checkpoints, numbers and loggers."""
+    how: Any = {"loggers": fit.loggers, "facts": environment, "allowed": fit.training.allowed}
+    tracking = Tracking(folder=folder, config=config, **how)
     background = Background() if fit.checkpoint_async else None
     with quiet(), as_config_error("trainer: ", MisconfigurationException):
         trainer = fit.trainer(
@@ -295,7 +266,7 @@ def make_trainer(fit: Fit, *, folder: Path, logger: Logger) -> lightning.Trainer
                 ),
                 Together(stall_after=fit.stall_after),
             ],
-            logger=logger,
+            logger=tracking,
             log_every_n_steps=fit.log_every,
             plugins=[AtomicCheckpointIO(background=background), *cluster()],
             enable_checkpointing=False,
@@ -304,6 +275,11 @@ def make_trainer(fit: Fit, *, folder: Path, logger: Logger) -> lightning.Trainer
             use_distributed_sampler=False,
             num_sanity_val_steps=0,
         )
+    metrics = MetricsFile(path=folder / runs.METRICS, every=fit.log_every, send=tracking.send)
+    own = [metrics, ProgressBar(title=folder.name), *fit.callbacks]
+    # Before SaveCheckpoints, see SaveBest. Here any callback of the user's is let in.
+    best = [SaveBest(folder=folder / runs.CHECKPOINTS)] if fit.best else []
+    trainer.callbacks[:0] = [*best, *own]  # type: ignore[attr-defined]
     if isinstance(trainer.strategy, Sharded):
         trainer.strategy.saves(whole=fit.checkpoints == "whole", background=background)
     elif fit.checkpoints == "sharded":
@@ -329,7 +305,7 @@ def _set_accumulation(trainer: lightning.Trainer, rows: LMDataModule, fit: Fit) 
 def quiet() -> Iterator[None]:
     """Hide Lightning's messages about devices, and its advice that does not apply here."""
     loggers = [logging.getLogger(f"lightning.{part}") for part in ("pytorch", "fabric")]
-    levels = [logger.level for logger in loggers]
+    levels = [(logger, logger.level) for logger in loggers]
     try:
         with warnings.catch_warnings():
             for logger in loggers:
@@ -338,7 +314,7 @@ def quiet() -> Iterator[None]:
                 warnings.filterwarnings("ignore", message=message)
             yield
     finally:
-        for logger, level in zip(loggers, levels, strict=True):
+        for logger, level in levels:
             logger.setLevel(level)
 
 
@@ -346,12 +322,10 @@ def quiet() -> Iterator[None]:
 def fitting(folder: Path, entry: Entry, fit: Fit, *, config: Mapping[str, Any]) -> Iterator[None]:
     """Adapt Lightning's multi-process launch to a command.
 
-    Lightning starts the processes of other devices by repeating the command line. Under Hydra each
-    would compose its configuration again and, in a multirun, run the whole sweep; instead they run
-    the command on a copy of this configuration, with allowed_targets as an argument, since those
-    in a file do not count. Afterwards the environment variables and the process group are removed,
-    so that the next run of a sweep starts its own. After a failure the group stays: other ranks may
-    be waiting in it.
+    Lightning starts the processes of other devices by repeating the command line, in a multirun
+    that of the whole sweep; instead they run the command on a copy of this configuration, with
+    allowed_targets as an argument, since those in a file do not count. Then variables and process
+    group go, for the next run of a sweep; after a failure others may be waiting in the group.
     """
     from hydra.core.hydra_config import HydraConfig
 
@@ -359,8 +333,13 @@ def fitting(folder: Path, entry: Entry, fit: Fit, *, config: Mapping[str, Any]) 
     words, composed = sys.argv, hydra.cfg
     environment = {name: os.environ.get(name) for name in _LAUNCH}
     allowed = f"allowed_targets=[{','.join(fit.training.allowed)}]"
+    config_file = folder / runs.SESSION_CONFIG
+    starts = CHECKPOINT not in os.environ and world() is None
     try:
-        with starting_ranks(folder, config, entry) as config_file, quiet():
+        if starts:  # the other ranks read the file, and find the checkpoint in their environment
+            write_whole(config_file, runs.as_yaml(config))
+            os.environ[CHECKPOINT] = str(entry.checkpoint or "")
+        with quiet():
             sys.argv = [words[0], fit.command, "--config-file", str(config_file), allowed]
             hydra.cfg = None
             yield
@@ -377,8 +356,9 @@ def fitting(folder: Path, entry: Entry, fit: Fit, *, config: Mapping[str, Any]) 
             raise KeyboardInterrupt from exit
         raise
     finally:
+        if starts:
+            config_file.unlink(missing_ok=True)
         sys.argv, hydra.cfg = words, composed
         for name, value in environment.items():
             os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
+            os.environ.update({} if value is None else {name: value})

@@ -116,15 +116,23 @@ def test_a_busy_rank_and_a_halted_one_are_not_taken_for_dead(ranks):
 
 
 @pytest.mark.parametrize(
-    "sent",
-    [b"", b"GET / HTTP/1.1\n", b"\xff\x00\n", b"[1]\n", b'{"key": "other"}\n', b"[" * 5000, b"{}"],
+    ("sent", "who"),
+    [
+        (b"", None),
+        (b"GET / HTTP/1.1\n", None),
+        (b"\xff\x00\n", None),
+        (b"[1]\n", None),
+        (b'{"rank": 1, "key": "other"}\n', None),
+        (b"[" * 5000, None),
+        (b'{"rank": 1, "key": "key"}\n', {"rank": 1}),
+    ],
 )
-def test_a_stranger_at_the_door_is_no_rank(sent):
+def test_a_stranger_at_the_door_is_no_rank(sent, who):
     here, there = socket.socketpair()
     with here, there:
         there.sendall(sent)
         there.shutdown(socket.SHUT_WR)
-        assert peers._greeting(here, "key") is None
+        assert peers._greeting(here, "key") == who
 
 
 def test_a_stranger_that_says_nothing_is_not_waited_for(monkeypatch):
@@ -132,10 +140,3 @@ def test_a_stranger_that_says_nothing_is_not_waited_for(monkeypatch):
     here, there = socket.socketpair()
     with here, there:
         assert peers._greeting(here, "key") is None
-
-
-def test_a_rank_says_who_it_is():
-    here, there = socket.socketpair()
-    with here, there:
-        peers._send(there, {"rank": 1, "key": "key"})
-        assert peers._greeting(here, "key") == {"rank": 1}

@@ -11,27 +11,21 @@ import torch
 
 from tests.processes import together
 from tests.train.studies import composed, losses, pretrain, same_weights
+from tests.train.test_distributed import go_back
 from train.disk import manifest
 from train.disk.files import Output
 from train.errors import ConfigError, DataError, RunError
 from train.fit.checkpoints import checkpoints, latest_checkpoint, remove_unfinished, weights_of
 from train.fit.parallel import shards
-from train.fit.runs import CHECKPOINTS, MODEL
+from train.fit.runs import CHECKPOINTS
 
 ONE = ("trainer=fsdp2", "trainer.accelerator=cpu", "trainer.devices=1", "trainer.precision=32-true")
 KEEP = "keep_checkpoints=9"
 
 
-def go_back(run, *, step):
-    for path in checkpoints(run / CHECKPOINTS):
-        if path.name > f"step={step:08d}.ckpt":
-            shards.remove(path) if path.is_dir() else path.unlink()
-    shutil.rmtree(run / MODEL)
-
-
 @pytest.fixture(scope="module")
 def trained(data, tmp_path_factory):
-    """The same run three times: files, shards, and shards written in the background."""
+    """The same run in files and in shards, at once and in the background."""
     out = tmp_path_factory.mktemp("shards")
     words = (f"data={data}", f"out={out}", "encoding=bipe_rope", KEEP)
     return {
@@ -59,9 +53,7 @@ def test_all_ways_of_saving_save_the_same(trained):
             f"step={step:08d}.ckpt" for step in (2, 4, 6)
         ]
         for path in checkpoints(run / CHECKPOINTS):
-            other = next(
-                p for p in checkpoints(trained["files"] / CHECKPOINTS) if p.name == path.name
-            )
+            other = trained["files"] / CHECKPOINTS / path.name
             assert all(torch.equal(weights_of(other)[k], v) for k, v in weights_of(path).items())
         assert same_weights(run, trained["files"])
         assert sorted(p.name for p in (run / CHECKPOINTS).glob(".*")) == []
@@ -72,24 +64,20 @@ def test_all_ways_of_saving_save_the_same(trained):
         assert all(torch.equal(state["state"][name][key], value) for key, value in values.items())
 
 
-@pytest.mark.parametrize("change", ["shards_to_files", "files_to_shards", "whole_to_shards"])
-def test_a_run_goes_on_from_checkpoints_of_the_other_kind(change, trained, tmp_path):
-    was, now = {"shards_to_files": ("shards", ()), "files_to_shards": ("files", ONE)}.get(
-        change, ("shards", (*ONE, "checkpoints=whole"))
-    )
+@pytest.mark.parametrize(
+    ("was", "now", "in_shards"),
+    [("shards", (), False), ("files", ONE, True), ("shards", (*ONE, "checkpoints=whole"), False)],
+)
+def test_a_run_goes_on_from_checkpoints_of_the_other_kind(
+    was, now, in_shards, trained, data, tmp_path
+):
     run = shutil.copytree(trained[was], tmp_path / was)
     go_back(run, step=4)
-    words = (f"data={trained_data(trained)}", f"out={tmp_path}", f"name={was}", KEEP)
+    words = (f"data={data}", f"out={tmp_path}", f"name={was}", KEEP)
     pretrain(*words, "encoding=bipe_rope", "if_exists=resume", *now)
     assert np.array_equal(losses(run), losses(trained["files"]))
     assert same_weights(run, trained["files"])
-    assert newest(run).is_dir() == (change == "files_to_shards")
-
-
-def trained_data(trained):
-    import yaml
-
-    return yaml.safe_load((trained["files"] / "config.yaml").read_text())["data"]
+    assert newest(run).is_dir() == in_shards
 
 
 def lose_manifest(path):

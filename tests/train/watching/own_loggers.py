@@ -7,11 +7,11 @@ import time
 from train.fit.watching.loggers import RunLogger
 
 
-class Begins(RunLogger):
-    """Finds its disk full at the start."""
+class Finishes(RunLogger):
+    """Loses its server at the end."""
 
     def begin(self, run):
-        raise OSError(errno.ENOSPC, "No space left on device")
+        return ""
 
     def numbers(self, values, step):
         pass
@@ -20,28 +20,22 @@ class Begins(RunLogger):
         pass
 
     def end(self, *, failed):
-        return ""
+        raise ConnectionResetError("Connection lost")
 
 
-class Records(Begins):
-    """Finds its disk full at step 2."""
+class Begins(Finishes):
+    """Finds its disk full at the start."""
 
     def begin(self, run):
-        return ""
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+class Records(Finishes):
+    """Finds its disk full at step 2."""
 
     def numbers(self, values, step):
         if step == 2:
-            super().begin(None)
-
-
-class Finishes(Records):
-    """Loses its server at the end."""
-
-    def numbers(self, values, step):
-        pass
-
-    def end(self, *, failed):
-        raise ConnectionResetError("Connection lost")
+            raise OSError(errno.ENOSPC, "No space left on device")
 
 
 class Exits(Finishes):
@@ -58,7 +52,7 @@ class Hangs(Finishes):
         time.sleep(3600)
 
 
-class HangsAtTheStart(Hangs):
+class HangsAtTheStart(Finishes):
     """Never begins."""
 
     def begin(self, run):

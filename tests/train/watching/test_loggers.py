@@ -2,13 +2,8 @@
 
 import json
 import logging
-import os
-import signal
-import sqlite3
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import pytest
 
@@ -20,10 +15,9 @@ from train.errors import MissingPackage
 from train.fit.runs import CONFIG
 from train.fit.watching import loggers, tracking
 from train.fit.watching.loggers import RunLogger, TensorBoard
-from train.fit.watching.tracking import Tracking
 
 KEY = "0123456789abcdef0123456789abcdef01234567"
-OWN = "+logger.own._target_=tests.train.watching.own_loggers."
+OWN = "tests.train.watching.own_loggers."
 
 
 @pytest.fixture
@@ -71,22 +65,6 @@ def test_a_resumed_run_is_one_run_of_wandb_with_each_step_once(smoke, keyless, c
     assert same_weights(run, pretrain(*smoke, "steps=6", "validate_every=2", "name=plain"))
 
 
-@pytest.mark.slow
-def test_trackio_has_each_step_once_in_one_run(smoke, tmp_path, caplog):
-    pytest.importorskip("trackio")
-    words = ("logger=trackio", f"logger.trackio.folder={tmp_path}/kept", "log_every=1", "steps=6")
-    with caplog.at_level(logging.WARNING):
-        run = pretrain(*smoke, *words)
-        back_to(run, step=4)
-        pretrain(*smoke, *words, "if_exists=resume")
-    assert caplog.records == []
-    with sqlite3.connect(tmp_path / "kept" / "bipe.db") as kept:
-        trained = "FROM metrics WHERE CAST(metrics AS TEXT) LIKE '%train/loss%' ORDER BY step"
-        found = kept.execute(f"SELECT run_name, step {trained}").fetchall()
-    name = json.loads((run / "loggers" / "trackio.json").read_text())["name"]
-    assert found == [(name, step) for step in range(1, 7)]
-
-
 def test_tensorboard_has_the_steps_of_the_training(smoke, caplog):
     pytest.importorskip("tensorboard")
     words = (*smoke, "logger=tensorboard", "steps=6", "log_every=2", "validate_every=3")
@@ -106,114 +84,51 @@ def test_tensorboard_has_the_steps_of_the_training(smoke, caplog):
 
 
 @pytest.mark.slow
-def test_several_loggers_and_one_of_lightning_at_once(smoke, keyless, tmp_path):
+def test_a_sweep_has_several_loggers_each_a_run_of_its_own_and_none_a_secret(
+    smoke, keyless, tmp_path
+):
     pytest.importorskip("tensorboard")
-    lightnings = "+logger.csv._target_=lightning.pytorch.loggers.CSVLogger"
-    run = pretrain(
-        *smoke, "logger=[wandb, tensorboard]", lightnings, f"+logger.csv.save_dir={tmp_path}/csv",
-        "steps=2",
-    )  # fmt: skip
-    assert wandb_steps(run) == [1, 2]
-    assert [each.step for each in events(run).Scalars("train/loss")] == [1, 2]
-    (written,) = tmp_path.glob("csv/**/metrics.csv")
-    assert "train/loss" in written.read_text()
-
-
-@pytest.mark.slow
-def test_each_run_of_a_sweep_is_a_run_of_its_own(smoke, keyless, tmp_path):
-    words = ("experiment=smoke", *smoke, "logger=wandb", "steps=1", "encoding=rope,alibi")
-    assert main(["pretrain", "-m", *words]) == 0
-    assert wandb_id(tmp_path / "rope") != wandb_id(tmp_path / "alibi")
-
-
-@pytest.mark.slow
-def test_no_secret_of_the_configuration_or_the_environment_is_stored(smoke, keyless, monkeypatch):
     keyless.setenv("WANDB_API_KEY", KEY)
     keyless.setenv("WANDB_MODE", "offline")
     keyless.setenv("HF_TOKEN", "hf_s3cret")
-    monkeypatch.setattr("sys.argv", ["bipe", "corpus.sources.proofs.documents.token=hf_s3cret"])
-    words = ("report.title='https://me:s3cret@host/x?token=hf_s3cret'",)
-    run = pretrain(*smoke, *words, "logger=[wandb, tensorboard]", "steps=1")
-    assert files_holding(run, KEY) == []
-    assert files_holding(run, "s3cret") == []
-    assert "https://...@host/x?token=..." in (run / CONFIG).read_text()
+    keyless.setattr("sys.argv", ["bipe", "corpus.sources.proofs.documents.token=hf_s3cret"])
+    csv = "+logger.csv._target_=lightning.pytorch.loggers.CSVLogger"
+    words = ("experiment=smoke", *smoke, "logger=[wandb, tensorboard]", "steps=2", csv)
+    words += (f"+logger.csv.save_dir={tmp_path}/csv", "encoding=rope,alibi")
+    words += ("report.title='https://me:s3cret@host/x?token=hf_s3cret'",)
+    assert main(["pretrain", "-m", *words]) == 0
+    assert wandb_id(tmp_path / "rope") != wandb_id(tmp_path / "alibi")
+    for run in (tmp_path / "rope", tmp_path / "alibi"):
+        assert wandb_steps(run) == [1, 2]
+        assert [each.step for each in events(run).Scalars("train/loss")] == [1, 2]
+        assert files_holding(run, KEY) == files_holding(run, "s3cret") == []
+        assert "https://...@host/x?token=..." in (run / CONFIG).read_text()
+    written = [*tmp_path.glob("csv/**/metrics.csv")]
+    assert len(written) == 2 and all("train/loss" in each.read_text() for each in written)
 
 
-@pytest.mark.parametrize(
-    ("fails", "reason"),
-    [
-        ("Begins", "failed: OSError: [Errno 28] No space left on device"),
-        ("Records", "failed: OSError: [Errno 28] No space left on device"),
-        ("Finishes", "failed: ConnectionResetError: Connection lost"),
-        ("Exits", "ended with status 7"),
-        ("Hangs", "did not finish within"),
-        ("HangsAtTheStart", "did not finish within"),
-    ],
-)
-def test_a_logger_that_fails_is_told_once_and_the_training_goes_on(
-    smoke, caplog, monkeypatch, fails, reason
-):
+FAILURES = {
+    "Begins": "failed: OSError: [Errno 28] No space left on device",
+    "Records": "failed: OSError: [Errno 28] No space left on device",
+    "Finishes": "failed: ConnectionResetError: Connection lost",
+    "Exits": "ended with status 7",
+    "Hangs": "did not finish within",
+    "HangsAtTheStart": "did not finish within",
+}
+
+
+def test_loggers_that_fail_are_told_once_each_and_the_training_goes_on(smoke, caplog, monkeypatch):
     monkeypatch.setattr(tracking.subprocess, "Popen", Popen)
-    if fails.startswith("Hangs"):
-        monkeypatch.setattr(tracking, "_END_S", 3.0)
-    words = ("allowed_targets=[tests]", f"{OWN}{fails}", "steps=4", "log_every=1")
+    monkeypatch.setattr(tracking, "_END_S", 4.0)
+    own = [f"+logger.{each}._target_={OWN}{each}" for each in FAILURES]
     with caplog.at_level(logging.WARNING):
-        run = pretrain(*smoke, *words)
-    (message,) = told(caplog)
-    assert message.startswith(f"logger.own {reason}")
-    assert message.endswith("training continues without it; metrics.csv has every number")
+        run = pretrain(*smoke, "allowed_targets=[tests]", *own, "steps=4", "log_every=1")
+    messages = sorted(told(caplog))
+    assert len(messages) == len(FAILURES)
+    for message, (name, reason) in zip(messages, sorted(FAILURES.items()), strict=True):
+        assert message.startswith(f"logger.{name} {reason}")
+        assert message.endswith("training continues without it; metrics.csv has every number")
     assert [row["step"] for row in curve(run)] == [1, 2, 3, 4]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGSTOP])
-@pytest.mark.skipif(not Path("/proc").exists(), reason="finds wandb's process in /proc")
-def test_wandb_killed_or_stopped_in_the_middle_is_told_once(
-    tmp_path, keyless, caplog, monkeypatch, blow
-):
-    monkeypatch.setattr(tracking, "_END_S", 6.0)
-    description = {"_target_": "train.fit.watching.loggers.Wandb", "offline": True}
-    track = Tracking(
-        loggers={"wandb": description}, folder=tmp_path, config={}, facts=dict, allowed=()
-    )
-    track.begin()
-    track.send({"loss": 1.0}, 1)
-    until(lambda: (tmp_path / "loggers" / "wandb.json").exists() and "step" in
-          json.loads((tmp_path / "loggers" / "wandb.json").read_text()))  # fmt: skip
-    (service,) = processes("wandb-core", below=track._processes[0]._process.pid)
-    with caplog.at_level(logging.WARNING):
-        os.kill(service, blow)
-        for step in range(2, 500):
-            track.send({"loss": 1.0}, step)
-        begin = time.monotonic()
-        track.end(failed=False)
-    assert time.monotonic() - begin < 60
-    assert len(told(caplog)) == 1
-    if blow == signal.SIGSTOP:
-        os.kill(service, signal.SIGCONT)
-    until(lambda: not processes("wandb-core", below=service))
-
-
-def until(condition, *, seconds=60):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
-def processes(name, *, below):
-    """The processes of a name that a process started, or itself."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            number, rest = path.read_text().split(" (", 1)
-            own, rest = rest.rsplit(") ", 1)
-        except (OSError, ValueError):
-            continue
-        state, parent = rest.split()[:2]
-        if own == name and below in (int(parent), int(number)) and state != "Z":
-            found.append(int(number))
-    return found
 
 
 @pytest.mark.slow
@@ -230,29 +145,22 @@ def test_with_a_key_and_no_network_wandb_is_kept_offline(tmp_path, keyless, capl
 
 
 @pytest.mark.parametrize(
-    ("environment", "online"),
-    [
-        ({}, False),
-        ({"WANDB_API_KEY": KEY}, True),
-        ({"WANDB_API_KEY": KEY, "WANDB_MODE": "offline"}, False),
-        ({"WANDB_API_KEY": KEY, "WANDB_MODE": "disabled"}, False),
-        ({"WANDB_API_KEY": KEY, "WANDB_MODE": "online"}, True),
-    ],
+    ("mode", "online"), [(None, True), ("offline", False), ("disabled", False), ("online", True)]
 )
-def test_the_key_decides(keyless, environment, online):
-    for name, value in environment.items():
-        keyless.setenv(name, value)
+def test_the_key_decides(keyless, tmp_path, mode, online):
+    assert not loggers.has_wandb_key()
+    if mode:
+        keyless.setenv("WANDB_MODE", mode)
+    keyless.setenv("WANDB_API_KEY", KEY)
+    assert loggers.has_wandb_key() is online
+    keyless.delenv("WANDB_API_KEY")
+    (tmp_path / "netrc").write_text("machine api.wandb.ai\n  login user\n  password x\n")
+    keyless.setenv("NETRC", str(tmp_path / "netrc"))
     assert loggers.has_wandb_key() is online
 
 
-def test_a_key_in_a_netrc_file_counts(keyless, tmp_path):
-    (tmp_path / "netrc").write_text("machine api.wandb.ai\n  login user\n  password x\n")
-    keyless.setenv("NETRC", str(tmp_path / "netrc"))
-    assert loggers.has_wandb_key()
-
-
 def test_a_package_that_is_missing_is_told_before_anything_runs(refused, monkeypatch):
-    monkeypatch.setattr(loggers, "find_spec", lambda name: None)
+    monkeypatch.setattr("train.errors.find_spec", lambda name: None)
     assert "logger=tensorboard needs tensorboard: pip install" in refused(
         "pretrain", "logger=tensorboard"
     )

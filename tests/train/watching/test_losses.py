@@ -1,12 +1,13 @@
 """The loss of a step by source and by place, against plain means over the same targets."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
 import torch.nn.functional as F
 
-from bipe import Decoder
+from bipe import Decoder, Positions
 from tests.train.studies import composed, curve, pretrain
 from train.commands.pretrain import decoder_of
 from train.config import Config
@@ -57,29 +58,22 @@ def test_a_flat_model_has_no_losses_by_segment(smoke):
     ]
 
 
-def sums(losses, *, source, tokens, targets):
-    """The numbers of one step of one row, whose losses are its token indices."""
-    shape = tokens.shape
-
-    class Batch:
-        pass
-
-    class At:
-        token = tokens
-        inter = torch.zeros(shape, dtype=torch.int64)
-        document = torch.zeros(shape, dtype=torch.int64)
-
-    Batch.targets, Batch.source = targets, source
-    each = tokens.float() * (targets != IGNORED)
-    losses.add(each.sum(), each, Batch, At)
+def sums(tokens, *, scored=None, sources=("a",)):
+    """The numbers of one step of one row of the last source; losses are token indices."""
+    losses = StepLosses(sources=sources, row_length=len(tokens), bilevel=False)
+    token = torch.tensor([tokens])
+    targets = torch.where(token >= (scored or 0), 1, IGNORED)
+    zero = torch.zeros_like(token)
+    at = Positions(document=zero, token=token, inter=zero, intra=zero)
+    each = token.float() * (targets != IGNORED)
+    batch = SimpleNamespace(targets=targets, source=torch.tensor([len(sources) - 1]))
+    losses.add(each.sum(), each, batch, at)
     count = int((targets != IGNORED).sum())
     return losses.split(losses.take(torch.device("cpu")), targets=count)
 
 
 def test_a_source_without_targets_has_no_loss():
-    losses = StepLosses(sources=["a", "b"], row_length=128, bilevel=False)
-    tokens = torch.arange(128)[None]
-    found = sums(losses, source=torch.tensor([1]), tokens=tokens, targets=torch.ones_like(tokens))
+    found = sums(range(128), sources=("a", "b"))
     assert math.isnan(found["loss/source/a"])
     assert found["loss/source/b"] == found["loss"] == 63.5
     assert found["loss/token/0"] == 31.0  # of targets 1 to 63
@@ -87,15 +81,9 @@ def test_a_source_without_targets_has_no_loss():
 
 
 def test_tokens_that_are_not_scored_count_nowhere():
-    losses = StepLosses(sources=["a"], row_length=64, bilevel=False)
-    tokens = torch.arange(64)[None]
-    targets = torch.where(tokens < 10, IGNORED, 1)
-    found = sums(losses, source=torch.tensor([0]), tokens=tokens, targets=targets)
+    found = sums(range(64), scored=10)
     assert found["loss/source/a"] == found["loss"] == 36.5
 
 
 def test_a_document_that_goes_on_from_the_row_before_attends_within_its_row():
-    losses = StepLosses(sources=["a"], row_length=64, bilevel=False)
-    tokens = torch.arange(1000, 1064)[None]
-    found = sums(losses, source=torch.tensor([0]), tokens=tokens, targets=torch.ones_like(tokens))
-    assert found["keys_per_token"] == 32.5
+    assert sums(range(1000, 1064))["keys_per_token"] == 32.5

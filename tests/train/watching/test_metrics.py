@@ -12,29 +12,31 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from rich.console import Console
 
-from tests.train.studies import TIMES, back_to, composed, pretrain
+from bipe import DecoderConfig
+from tests.train.studies import TIMES, back_to, composed, crashing, pretrain
 from train.disk.files import read_numbers
 from train.errors import DataError
-from train.fit.watching.metrics import (
-    COLUMNS,
-    Clock,
-    MetricsFile,
-    forget_peak_memory,
-    peak_memory_gib,
-)
-from train.fit.watching.watch import ProgressBar, end_lines, warnings_of
+from train.fit.watching import metrics, watch
+from train.fit.watching.metrics import COLUMNS, MetricsFile
+from train.fit.watching.watch import ProgressBar, end_lines
 
 
 class Run:
     """As much of a trainer and a module as the callbacks ask for."""
 
-    is_global_zero = True
+    is_global_zero, precision, world_size = True, "32-true", 1
+    strategy, losses = SimpleNamespace(root_device=torch.device("cpu")), SimpleNamespace(names=())
+    lightning_module = property(lambda self: self)
 
     def __init__(self, *callbacks, max_steps=10, step=0):
         self.callbacks, self.max_steps, self.global_step = callbacks, max_steps, step
         self.callback_metrics = {}
         self.metrics = {}
+        encoding = {"_target_": "bipe.encodings.NoPE"}
+        sizes = {"vocab_size": 9, "width": 8, "n_layer": 1, "n_head": 1, "mlp_width": 8}
+        self.model = SimpleNamespace(config=DecoderConfig(encoding=encoding, **sizes))
 
     def train(self, until, *, validate_every=None):
         """Two micro-batches a step, in the order of Lightning's hooks."""
@@ -49,6 +51,7 @@ class Run:
                 "loss": 5 - step / 10,
                 "lr": 0.1 / step,
                 "grad_norm": 1.5,
+                "keys_per_token": 4.5,
                 "skipped_steps": step // 8,
             }
             self.on_step()
@@ -73,46 +76,39 @@ def lines(path):
     ]
 
 
-def test_a_line_every_few_steps_and_one_at_the_end(tmp_path):
-    path = tmp_path / "metrics.csv"
-    Run(MetricsFile(path=path, every=4)).train(10)
-    assert [row["step"] for row in read_numbers(path)] == [4, 8, 10]
-    assert lines(path)[0] == {
-        "step": 4,
-        "tokens": 400,
-        "loss": 4.6,
-        "lr": 0.025,
-        "grad_norm": 1.5,
-        "clamped_share": None,
-        "skipped_steps": 0,
-        "validation_loss": None,
-    }
-
-
-def test_the_file_is_plain_csv_with_the_columns_that_are_named(tmp_path):
-    path = tmp_path / "metrics.csv"
-    Run(MetricsFile(path=path, every=1)).train(2, validate_every=1)
-    assert b"\r" not in path.read_bytes()
-    rows = list(csv.reader(io.StringIO(path.read_text())))
-    assert tuple(rows[0]) == COLUMNS
-    assert [len(row) for row in rows] == [len(COLUMNS)] * 3
-
-
-def test_a_validation_stands_in_the_line_of_its_step(tmp_path):
+def test_a_line_every_few_steps_with_the_validation_of_its_step(tmp_path):
     path = tmp_path / "metrics.csv"
     Run(MetricsFile(path=path, every=4)).train(10, validate_every=5)
     found = [(row["step"], row["validation_loss"]) for row in read_numbers(path)]
     assert found == [(4, None), (5, 5.5), (8, None), (10, 5.0)]
+    assert b"\r" not in path.read_bytes()
+    rows = list(csv.reader(io.StringIO(path.read_text())))
+    assert tuple(rows[0]) == COLUMNS and {len(row) for row in rows} == {len(COLUMNS)}
+    known = {"step": 4, "tokens": 400, "loss": 4.6, "lr": 0.025, "grad_norm": 1.5}
+    empty = {"clamped_share": None, "skipped_steps": 0, "validation_loss": None}
+    assert lines(path)[0] == known | empty
 
 
-@pytest.mark.parametrize(("stopped", "resumed"), [(7, 4), (10, 4), (8, 8), (5, 0), (6, 5)])
-@pytest.mark.parametrize("every", [1, 2, 3])
-def test_after_a_resume_it_reads_as_if_nothing_had_happened(tmp_path, stopped, resumed, every):
+@pytest.mark.parametrize(
+    ("every", "stopped", "resumed"), [(1, 7, 4), (2, 10, 4), (3, 8, 8), (2, 5, 0), (3, 6, 5)]
+)
+def test_after_a_resume_it_reads_as_if_nothing_had_happened(tmp_path, every, stopped, resumed):
     whole, parts = tmp_path / "whole.csv", tmp_path / "parts.csv"
     Run(MetricsFile(path=whole, every=every)).train(10, validate_every=5)
     Run(MetricsFile(path=parts, every=every)).train(stopped, validate_every=5)
     Run(MetricsFile(path=parts, every=every), step=resumed).train(10, validate_every=5)
     assert lines(parts) == lines(whole)
+
+
+def test_a_line_that_was_being_written_is_left_out(tmp_path):
+    path = tmp_path / "metrics.csv"
+    assert read_numbers(path) == []
+    Run(MetricsFile(path=path, every=1)).train(4)
+    whole = path.read_text()
+    for cut in (1, 5, 30):
+        path.write_text(whole[:-cut])
+        assert [row["step"] for row in read_numbers(path)] == [1, 2, 3]
+    assert str(read_numbers(path)[0]["step"]) == "1"
 
 
 def test_the_time_of_all_parts_is_counted(tmp_path, monkeypatch):
@@ -130,18 +126,10 @@ def test_the_time_of_all_parts_is_counted(tmp_path, monkeypatch):
 def test_the_memory_of_a_run_is_not_that_of_the_run_before():
     cpu = torch.device("cpu")
     held = b"1" * (256 << 20)
-    before = peak_memory_gib(cpu)
+    before = metrics.peak_memory_gib(cpu)
     del held
-    forget_peak_memory(cpu)
-    assert peak_memory_gib(cpu) < before - 0.2
-
-
-@pytest.mark.parametrize("cut", [1, 5, 30])
-def test_a_line_that_was_being_written_is_left_out(tmp_path, cut):
-    path = tmp_path / "metrics.csv"
-    Run(MetricsFile(path=path, every=1)).train(4)
-    path.write_text(path.read_text()[:-cut])
-    assert [row["step"] for row in read_numbers(path)] == [1, 2, 3]
+    metrics.forget_peak_memory(cpu)
+    assert metrics.peak_memory_gib(cpu) < before - 0.2
 
 
 def test_lines_are_on_the_disk_before_a_checkpoint_is(tmp_path, monkeypatch):
@@ -151,10 +139,6 @@ def test_lines_are_on_the_disk_before_a_checkpoint_is(tmp_path, monkeypatch):
     assert (tmp_path / "metrics.csv").stat().st_ino not in synced[-1:]
     run.call("on_save_checkpoint", {})
     assert (tmp_path / "metrics.csv").stat().st_ino == synced[-1]
-
-
-def test_no_file_no_lines(tmp_path):
-    assert read_numbers(tmp_path / "metrics.csv") == []
 
 
 def test_only_one_process_writes(tmp_path):
@@ -189,14 +173,10 @@ def test_without_a_terminal_progress_is_plain_lines(capsys):
     assert "\x1b" not in err
 
 
-def test_on_a_terminal_there_is_a_bar(monkeypatch):
-    from rich.console import Console
-
-    from train.fit.watching import watch
-
-    screen = io.StringIO()
+@pytest.mark.parametrize("end", [("on_train_end",), ("on_exception", RuntimeError())])
+def test_on_a_terminal_there_is_a_bar_until_the_end(monkeypatch, end):
+    screen, make = io.StringIO(), watch._bar
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    make = watch._bar
 
     def on_screen():
         bar = make()
@@ -205,26 +185,15 @@ def test_on_a_terminal_there_is_a_bar(monkeypatch):
 
     monkeypatch.setattr(watch, "_bar", on_screen)
     bar = ProgressBar(title="bipe_rope")
-    run = Run(bar).train(10)
-    run.call("on_train_end")
-    assert "10/10" in screen.getvalue()
-    assert "loss 4.000" in screen.getvalue()
-    assert bar._bar is None
-
-
-def test_a_bar_is_taken_down_when_training_fails(monkeypatch):
-    bar = ProgressBar(title="x")
-    stopped = []
-    bar._bar = SimpleNamespace(stop=lambda: stopped.append(True))
-    bar.on_exception(None, None, RuntimeError())
-    assert stopped == [True]
+    Run(bar).train(10).call(*end)
+    assert "10/10" in screen.getvalue() and "loss 4.000" in screen.getvalue()
     assert bar._bar is None
 
 
 def test_the_clock_gives_rate_and_time_left(monkeypatch):
     now = [100.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
-    clock = Clock()
+    clock = metrics.Clock()
     for step in range(1, 5):
         now[0] += 2.0
         clock.count(1000 * step)
@@ -232,16 +201,7 @@ def test_the_clock_gives_rate_and_time_left(monkeypatch):
     assert clock.left(4, 40) == "1:12 left"
 
 
-def test_counts_are_read_as_counts(tmp_path):
-    path = tmp_path / "metrics.csv"
-    path.write_text("step,loss,lr,validation_loss\n12,9.5,1e-05,\n")
-    (row,) = read_numbers(path)
-    assert row == {"step": 12, "loss": 9.5, "lr": 1e-05, "validation_loss": None}
-    assert str(row["step"]) == "12"
-
-
 def test_a_run_says_what_it_is_and_how_it_ended(smoke, capsys, tmp_path, data):
-    capsys.readouterr()
     run = pretrain(*smoke)
     out, err = capsys.readouterr()
     assert out == ""
@@ -258,6 +218,9 @@ def test_a_run_says_what_it_is_and_how_it_ended(smoke, capsys, tmp_path, data):
     assert f"bipe evaluate out={tmp_path} data={data}" in err
     assert f"bipe generate {run} --prompt" in err
     assert "resumed" not in err
+    back_to(run, step=4)
+    pretrain(*smoke, "if_exists=resume")
+    assert "resumed    at step 4 on 1 device" in capsys.readouterr().err
 
 
 def test_the_next_command_names_a_source_where_it_has_to(tmp_path):
@@ -275,32 +238,24 @@ def test_the_next_command_names_a_source_where_it_has_to(tmp_path):
     assert words[:4] == ["bipe", "generate", f"{tmp_path}/run", "generate.source=my code"]
 
 
-def test_a_resumed_run_says_where_it_goes_on(smoke, capsys):
-    run = pretrain(*smoke)
-    back_to(run, step=4)
-    capsys.readouterr()
-    pretrain(*smoke, "if_exists=resume")
-    assert "resumed    at step 4 on 1 device" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
-    ("schedule", "steps", "validate_every", "words"),
+    ("warmup", "validate_every", "words"),
     [
-        ({"warmup": 60}, 60, None, ["schedule.warmup=60 is not below steps=60"]),
-        ({"warmup": 6}, 60, 200, ["validate_every=200 is above steps=60"]),
-        ({"warmup": 6}, 60, 60, []),
-        ({}, 60, None, []),
+        (60, None, ["schedule.warmup=60 is not below steps=60"]),
+        (6, 200, ["validate_every=200 is above steps=60"]),
+        (59, 60, []),
+        (None, None, []),
     ],
 )
-def test_what_is_rarely_meant_is_told(schedule, steps, validate_every, words):
-    found = warnings_of(steps=steps, validate_every=validate_every, schedule=schedule)
+def test_what_is_rarely_meant_is_told(warmup, validate_every, words):
+    schedule = {"warmup": warmup}
+    found = watch.warnings_of(steps=60, validate_every=validate_every, schedule=schedule)
     assert len(found) == len(words)
     assert all(text.startswith(word) for text, word in zip(found, words, strict=True))
 
 
 def test_the_warnings_come_before_the_first_step(smoke, caplog):
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.WARNING), crashing(at=0):
         pretrain(*smoke, "steps=2", "validate_every=9")
-    texts = [record.getMessage() for record in caplog.records]
-    assert any("the learning rate only rises" in text for text in texts)
-    assert any("validate_every=null validates at the end" in text for text in texts)
+    assert "the learning rate only rises" in caplog.text
+    assert "validate_every=null validates at the end" in caplog.text

@@ -1,20 +1,13 @@
 """Ranks that watch each other: when one is gone, the others end within a minute and name it.
 
-    rank 1 --.
-    rank 2 ---+--- rank 0        one idle TCP connection each; whoever leaves in order says so
-    rank 3 --'
-
-The kernel closes the connection of a killed process at once, and probes an idle one (keepalive), so
-that a lost machine is found in about half a minute. No thread sends heartbeats: a rank that is busy
-for minutes inside one call, even one that holds Python's lock, is not taken for dead. Rank 0 tells
-the others which rank is gone; all of them notice when rank 0 is. (A store of torch lives in rank 0,
-and NCCL waits for its own timeout of 10 minutes or more; files in the run folder would need a clock
-and a file system that all ranks see alike.)
+Each has one idle TCP connection to rank 0; whoever leaves in order says so. The kernel closes that
+of a killed process at once, and probes it (keepalive), so that a lost machine is found in about
+half a minute. Nothing sends heartbeats: a rank that is busy for minutes inside one call, even with
+Python's lock, is not taken for dead. (A store of torch lives in rank 0, and NCCL waits 10 minutes.)
 
 Lightning's own launcher of a machine's further processes kills everybody as soon as one child ends
-with a status that is not 0, also when all are about to end since they were asked to, and forgets
-what a child that is starting is told by Ctrl-C. `Launcher` keeps signals back until a child can
-handle them (stop.stopping lets them in), and a child ends with its parent.
+with a status that is not 0, also when all are about to end since they were asked to. `Launcher`
+keeps signals back until a child can handle them (stop.stopping lets them in).
 """
 
 import contextlib
@@ -47,7 +40,7 @@ _PROBES = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 4, "TCP_USER_T
 class Peers:
     """The connections of one rank. Every rank makes it at the same point, and closes it in the end.
 
-    share: broadcasts a value from rank 0. ending: what to do before this process ends.
+    share: broadcasts from rank 0. ending: what to do before this process ends.
     """
 
     def __init__(
@@ -65,25 +58,24 @@ class Peers:
             if rank == 0:
                 self._gather(world, share)
             else:
-                self._join(*share(None))
+                host, port, key, who = share(None)
+                link = socket.create_connection((host, port), timeout=_JOIN)
+                _send(link, self._me | {"key": key})
+                self._links[_probed(link)] = who
         except OSError as fault:
             log.warning("ranks cannot watch each other (%s): a lost one may go unnoticed", fault)
         threading.Thread(target=self._watch, name="peers", daemon=True).start()
 
     def close(self) -> None:
-        """Leave in order."""
         if not self._over.is_set():
             self._over.set()
             self._tell({"left": True})
 
     def failed(self, error: BaseException, *, status: int) -> None:
-        """Tell the others that this rank ends by an error; if another is gone, end because of it.
-
-        A lost rank shows as some error in the collectives of the others, a moment before or after
-        its connection closes.
-        """
+        """Tell the others that this rank ends by an error; if another is gone, end by that."""
         if self._over.is_set():
             return
+        # A lost rank shows in the collectives of the others a moment before its connection closes.
         if isinstance(error, RuntimeError) and self._verdict.wait(_PATIENCE):
             time.sleep(_JOIN)  # the thread ends this process
         text = str(error).partition("\n")[0]
@@ -91,9 +83,8 @@ class Peers:
         self._over.set()
 
     def _gather(self, world: int, share: Callable[[Any], Any]) -> None:
-        dual = socket.has_dualstack_ipv6()
+        dual, key = socket.has_dualstack_ipv6(), secrets.token_hex(8)
         family = socket.AF_INET6 if dual else socket.AF_INET
-        key = secrets.token_hex(8)
         with socket.create_server(("", 0), family=family, dualstack_ipv6=dual) as server:
             host = os.environ.get("MASTER_ADDR", "localhost")
             share((host, server.getsockname()[1], key, self._me))
@@ -105,11 +96,6 @@ class Peers:
                     link.close()
                 else:
                     self._links[_probed(link)] = hello
-
-    def _join(self, host: str, port: int, key: str, who: Mapping[str, Any]) -> None:
-        link = socket.create_connection((host, port), timeout=_JOIN)
-        _send(link, self._me | {"key": key})
-        self._links[_probed(link)] = who
 
     def _watch(self) -> None:
         with selectors.DefaultSelector() as selector:
@@ -125,7 +111,6 @@ class Peers:
                         self._end(told or {"of": self._links[of]})
 
     def _end(self, found: dict[str, Any]) -> None:
-        """End this process since a rank is gone; rank 0 tells the others first."""
         self._verdict.set()
         rank = self._me["rank"]
         if rank == 0:
@@ -180,15 +165,10 @@ def _send(link: socket.socket, message: Mapping[str, Any]) -> None:
 def _received(link: socket.socket) -> dict[str, Any]:
     """Return the next message; an empty one if the other end is gone."""
     data = b""
-    while not data.endswith(b"\n"):
-        try:
-            piece = link.recv(1 << 16)
-        except OSError:
-            return {}
-        if not piece:
-            return {}
-        data += piece
-    found: dict[str, Any] = json.loads(data.splitlines()[0])
+    with contextlib.suppress(OSError):
+        while not data.endswith(b"\n") and (piece := link.recv(1 << 16)):
+            data += piece
+    found: dict[str, Any] = json.loads(data.splitlines()[0]) if data.endswith(b"\n") else {}
     return found
 
 

@@ -35,10 +35,7 @@ from train.fit.parallel.shards import Background
 
 
 class Sharded(ModelParallelStrategy):
-    """Lightning's strategy for FSDP2, with our mesh, start and checkpoints.
-
-    replicas: groups of devices. `saves` is to be called before a training.
-    """
+    """Lightning's strategy for FSDP2, with our mesh, start and checkpoints; replicas: groups."""
 
     def __init__(self, *, replicas: int = 1) -> None:
         super().__init__()
@@ -49,15 +46,12 @@ class Sharded(ModelParallelStrategy):
         self._group: Any = None
 
     def saves(self, *, whole: bool, background: Background | None) -> None:
-        """Decide how checkpoints are saved: whole, as one file; in the background."""
+        """Decide how checkpoints of a training are saved: whole, as one file; in the background."""
         self._save_distributed_checkpoint, self._background = not whole, background
 
     def mesh(self) -> DeviceMesh:
-        """Return the devices of the shards; ConfigError if they make no equal groups.
-
-        Lightning's own mesh would make the ranks of a machine a tensor-parallel group, in which
-        gradients are not averaged.
-        """
+        """Return the devices of the shards; ConfigError if they make no equal groups."""
+        # In Lightning's, the ranks of a machine are a tensor-parallel group, without averaging.
         world, device = self.world_size, self.root_device.type
         if world % self.replicas:
             raise ConfigError(
@@ -71,8 +65,7 @@ class Sharded(ModelParallelStrategy):
 
     def shard(self, model: Decoder, *, weights: Mapping[str, Tensor] | None, seed: int) -> None:
         """Shard a model that is on the meta device, and fill it with `weights` or fresh ones."""
-        bf16 = self.precision_plugin.precision == "bf16-mixed"
-        shard(model, mesh=self.mesh(), bf16=bf16)
+        shard(model, mesh=self.mesh(), bf16=self.precision_plugin.precision == "bf16-mixed")
         materialize(model, self.root_device)
         fill(model, weights=weights, seed=seed)
 
@@ -83,7 +76,6 @@ class Sharded(ModelParallelStrategy):
         return get_model_state_dict(self._module)
 
     def optimizer_state(self, optimizer: Any) -> dict[str, Any]:
-        """Return the state of an optimizer likewise."""
         if not self._save_distributed_checkpoint:
             return super().optimizer_state(optimizer)
         inner = getattr(optimizer, "_optimizer", optimizer)  # Lightning wraps it
@@ -113,8 +105,8 @@ class Sharded(ModelParallelStrategy):
         states: list[Any] = [get_optimizer_state_dict(self._module, o) for o in self.optimizers]
         live = {"state_dict": get_model_state_dict(self._module), "optimizer_states": states}
         rest = shards.load(path, live) if path.is_dir() else _load_file(path, live)
-        found = zip(self.optimizers, states, rest["optimizer_states"], strict=True)
-        for optimizer, state, read in found:
+        read_states = rest["optimizer_states"]
+        for optimizer, state, read in zip(self.optimizers, states, read_states, strict=True):
             for name, scalars in read["state"].items():
                 state["state"][name].update(scalars)
             state["param_groups"] = read["param_groups"]
@@ -142,13 +134,9 @@ def _load_file(path: Path, live: dict[str, Any]) -> dict[str, Any]:
 
 
 def shard(model: Decoder, *, mesh: DeviceMesh, bf16: bool = False) -> None:
-    """Shard block by block, and what is outside of them as one."""
-    policy = MixedPrecisionPolicy()
-    if bf16:
-        # Inputs stay as they are: autocast decides, so the residual stream is in float32.
-        policy = MixedPrecisionPolicy(
-            param_dtype=torch.bfloat16, reduce_dtype=torch.float32, cast_forward_inputs=False
-        )
+    # Inputs stay as they are: autocast decides, so the residual stream is in float32.
+    dtypes = {"param_dtype": torch.bfloat16, "reduce_dtype": torch.float32} if bf16 else {}
+    policy = MixedPrecisionPolicy(**dtypes, cast_forward_inputs=not bf16)
     for block in model.blocks:
         if bf16:  # norms are computed in float32, and slow with weights of another dtype
             norms = (part for part in block.modules() if isinstance(part, nn.RMSNorm))

@@ -9,16 +9,13 @@ torch.distributed.checkpoint plans who writes and reads what, so that the ranks 
 one process, read only what they need. Its own table of contents is a pickle, which can run code
 when it is read: the manifest takes its place. The folder has a temporary name until it is whole.
 
-Checkpoints of both kinds may be written in the background (`Background`): training goes on while a
-thread writes a copy of its state. The copy is made before, into memory that each save uses again
-(page-locked if there is a GPU). The next save waits for the last one. A failure is raised at the
-next step.
+Checkpoints of both kinds may be written in the background (`Background`).
 """
 
 import shutil
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -56,19 +53,20 @@ Checkpoint = dict[str, Any]
 def save(checkpoint: Checkpoint, path: Path, *, group: ProcessGroup | None = None) -> None:
     """Write a checkpoint to a folder; every rank has to call it, with its part of each tensor."""
     tensors, rest = split(checkpoint)
-    part = partial_of(path)
+    part = path.with_name(f".{path.name}.part")
     try:
-        dcp.save(tensors, storage_writer=_Writer(part, rest=rest, path=path), process_group=group)
-    except CheckpointException as fault:
+        with _named_rank("write", path):
+            writer = _Writer(part, rest=rest, path=path)
+            dcp.save(tensors, storage_writer=writer, process_group=group)
+    except RunError:
         shutil.rmtree(part, ignore_errors=True)
-        rank, (error, _) = next(iter(fault.failures.items()))
-        raise RunError(f"rank {rank} cannot write its part of {path}: {error}") from error
+        raise
 
 
-def load(path: Path, live: Checkpoint, *, group: ProcessGroup | None = None) -> Checkpoint:
+def load(path: Path, live: Checkpoint) -> Checkpoint:
     """Read a checkpoint into the tensors of `live`, each rank its part; return the rest of it."""
     tensors, _ = split(live)
-    _read(path, tensors, group=group)
+    _read(path, tensors)
     return _rest(path)
 
 
@@ -117,7 +115,6 @@ def contents(path: Path) -> dict[str, Any]:
 
 
 def fault_of(path: Path) -> str | None:
-    """Return why a folder is no whole checkpoint; None if it is one."""
     if not (path / MANIFEST).is_file():
         return "it has no manifest (the run was stopped while it was written)"
     try:
@@ -132,44 +129,30 @@ def fault_of(path: Path) -> str | None:
     return None
 
 
-def remove(path: Path) -> None:
-    """Remove a checkpoint; what a kill leaves of it is no checkpoint."""
-    (path / MANIFEST).unlink(missing_ok=True)
-    shutil.rmtree(path)
-
-
-def partial_of(path: Path) -> Path:
-    """Return the name of a checkpoint while it is written."""
-    return path.with_name(f".{path.name}.part")
-
-
 def _rest(path: Path) -> Checkpoint:
     found: Checkpoint = torch.load(path / _REST, map_location="cpu", weights_only=True)
     return found
 
 
-def _read(
-    path: Path,
-    tensors: dict[str, Tensor],
-    *,
-    group: ProcessGroup | None = None,
-    alone: bool = False,
-) -> None:
+def _read(path: Path, tensors: dict[str, Tensor], *, alone: bool = False) -> None:
+    with _named_rank("read", path), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*assuming the intent is to load.*")
+        dcp.load(tensors, storage_reader=_Reader(path), no_dist=alone)
+
+
+@contextmanager
+def _named_rank(verb: str, path: Path) -> Iterator[None]:
     try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*assuming the intent is to load.*")
-            dcp.load(tensors, storage_reader=_Reader(path), process_group=group, no_dist=alone)
+        yield
     except CheckpointException as fault:
         rank, (error, _) = next(iter(fault.failures.items()))
-        raise RunError(f"rank {rank} cannot read its part of {path}: {error}") from error
+        raise RunError(f"rank {rank} cannot {verb} its part of {path}: {error}") from error
 
 
 @contextmanager
 def discarded_on_failure(output: Output) -> Iterator[None]:
-    """Discard what torch writes in the block if that fails, and raise what failed first.
-
-    After a failed write torch still ends its archive, which fails with another error.
-    """
+    """Discard what torch writes in the block if that fails, and raise what failed first."""
+    # After a failed write torch still ends its archive, which fails with another error.
     try:
         yield
     except BaseException as error:
@@ -220,10 +203,13 @@ class _Writer(dcp.FileSystemWriter):
         written = super().write_data(plan, planner).wait() if plan.items else []
         found: Future[list[Any]] = Future()
         # Rank 0, which gets these results, learns the checksums with them.
-        places = [each.storage_data for each in written]
-        data = [(place, self.fs.written[place.relative_path]) for place in places]
-        pairs = zip(written, data, strict=True)
-        found.set_result([replace(each, storage_data=own) for each, own in pairs])
+        sums = [self.fs.written[each.storage_data.relative_path] for each in written]
+        found.set_result(
+            [
+                replace(each, storage_data=(each.storage_data, own))
+                for each, own in zip(written, sums, strict=True)
+            ]
+        )
         return found
 
     def finish(self, metadata: Metadata, results: list[list[Any]]) -> None:
@@ -234,18 +220,15 @@ class _Writer(dcp.FileSystemWriter):
         for one in (each for of_rank in results for each in of_rank):
             info, files[one.storage_data[0].relative_path] = one.storage_data
             chunks[one.index.fqn, tuple(one.index.offset)] = info
-        tensors = {
-            name: {
-                "dtype": str(held.properties.dtype).removeprefix("torch."),
-                "shape": list(held.size),
-                "chunks": [_chunk(each, chunks[name, tuple(each.offsets)]) for each in held.chunks],
-            }
-            for name, held in metadata.state_dict_metadata.items()
-            if isinstance(held, TensorStorageMetadata)
-        }
+        tensors = {}
+        for name, held in metadata.state_dict_metadata.items():
+            assert isinstance(held, TensorStorageMetadata)  # `split` leaves nothing else
+            places = [_chunk(each, chunks[name, tuple(each.offsets)]) for each in held.chunks]
+            dtype = str(held.properties.dtype).removeprefix("torch.")
+            tensors[name] = {"dtype": dtype, "shape": list(held.size), "chunks": places}
         manifest.store(part / MANIFEST, {**_FORMAT, "files": files, "tensors": tensors})
         if self.final.exists():  # of the same step, and damaged: the run went on from an older one
-            remove(self.final)
+            shutil.rmtree(self.final)
         part.rename(self.final)
         sync(self.final.parent)
 
@@ -261,36 +244,30 @@ def _chunk(chunk: ChunkStorageMetadata, info: _StorageInfo) -> dict[str, Any]:
 
 
 class _Reader(dcp.FileSystemReader):
-    """Reads shards by the manifest of their folder."""
-
     def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
         tensors, places = {}, {}
         for name, held in contents(Path(self.path))["tensors"].items():
-            tensors[name] = _metadata(held)
-            for chunk in held["chunks"]:
-                index = MetadataIndex(name, Size(chunk["offsets"]))
-                places[index] = _StorageInfo(chunk["file"], chunk["at"], chunk["bytes"])
+            chunks = []
+            for part in held["chunks"]:
+                offsets, info = Size(part["offsets"]), (part["file"], part["at"], part["bytes"])
+                chunks.append(ChunkStorageMetadata(offsets, Size(part["sizes"])))
+                places[MetadataIndex(name, offsets)] = _StorageInfo(*info)
+            properties = TensorProperties(dtype=getattr(torch, held["dtype"]))
+            tensors[name] = TensorStorageMetadata(properties, Size(held["shape"]), chunks)
         return Metadata(state_dict_metadata=cast(Any, tensors), storage_data=places)
 
 
-def _metadata(held: Mapping[str, Any]) -> TensorStorageMetadata:
-    chunks = [ChunkStorageMetadata(Size(c["offsets"]), Size(c["sizes"])) for c in held["chunks"]]
-    properties = TensorProperties(dtype=getattr(torch, held["dtype"]))
-    return TensorStorageMetadata(properties, Size(held["shape"]), chunks)
-
-
 class Background:
-    """One write at a time, in a thread that dies with the process: a copy is never half a file."""
+    """One write at a time, of a copy, in a thread that dies with the process.
+
+    The copy is made before, into memory that each save uses again (page-locked if there is a GPU).
+    """
 
     def __init__(self) -> None:
         pinned = torch.cuda.is_available()
         self._stager = DefaultStager(
-            StagingOptions(
-                use_pinned_memory=pinned,
-                use_shared_memory=False,
-                use_async_staging=False,
-                use_non_blocking_copy=pinned,
-            )
+            # Page-locked, shared, in the background, without waiting.
+            StagingOptions(pinned, False, False, pinned)
         )
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None

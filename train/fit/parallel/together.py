@@ -55,11 +55,9 @@ class Together(lightning.Callback):
         if trainer.world_size == 1:
             return
         self._group = torch.distributed.new_group(backend="gloo")
-        launcher = trainer.strategy.launcher
-        ending = launcher.end if isinstance(launcher, Launcher) else (lambda: None)
-        self._peers = Peers(
-            rank=self._rank, world=trainer.world_size, share=self._share, ending=ending
-        )
+        end = getattr(trainer.strategy.launcher, "end", lambda: None)
+        world = trainer.world_size
+        self._peers = Peers(rank=self._rank, world=world, share=self._share, ending=end)
 
     def on_train_start(self, trainer: lightning.Trainer, module: Any) -> None:
         if trainer.world_size == 1:
@@ -77,9 +75,8 @@ class Together(lightning.Callback):
         self._step = trainer.global_step
         self._seconds.append(self._last - self._last_step)
         self._last_step = self._last
-        self._save_and_stop(
-            trainer, validation_due=_one(trainer, SaveCheckpoints).validates(trainer)
-        )
+        due = _one(trainer, SaveCheckpoints).validates(trainer)
+        self._save_and_stop(trainer, validation_due=due)
 
     def on_validation_batch_end(self, trainer: lightning.Trainer, *_: Any) -> None:
         self._last = time.monotonic()
@@ -95,7 +92,6 @@ class Together(lightning.Callback):
         self.fail(exception)  # before Lightning's teardown, which may wait for the other ranks
 
     def fail(self, error: BaseException) -> None:
-        """Tell the other ranks of an error, or end because one of them is gone."""
         if self._peers is not None and not isinstance(error, stop.Stopped):
             self._peers.failed(error, status=2 if is_mendable(error) else 1)
 
@@ -110,10 +106,7 @@ class Together(lightning.Callback):
         saving = _one(trainer, SaveCheckpoints)
         saving.save(trainer, validation_due=validation_due)
         saving.wait(trainer)
-        self._stop(
-            found,
-            f"step {self._step} is done and its checkpoint is written; {stop.AGAIN}",
-        )
+        self._stop(found, f"step {self._step} is done and its checkpoint is written; {stop.AGAIN}")
 
     def _agreed(self) -> int | None:
         """Return the signal that any rank was asked to stop by."""
@@ -141,13 +134,12 @@ class Together(lightning.Callback):
             if time.monotonic() - self._last < limit or told == self._last:
                 continue
             told = self._last
-            print(
+            text = (
                 f"bipe: no step, validation batch or checkpoint has finished for {limit:.0f} s "
                 f"after step {self._step} on rank {self._rank}; still waiting; the stacks of its "
-                "threads follow",
-                file=sys.stderr,
-                flush=True,
+                "threads follow"
             )
+            print(text, file=sys.stderr, flush=True)
             faulthandler.dump_traceback(_STDERR)
 
 
@@ -173,11 +165,8 @@ def running_together(trainer: lightning.Trainer) -> Iterator[None]:
 
 
 def _take_over(trainer: lightning.Trainer) -> None:
-    """Replace what Lightning does about signals and its processes.
-
-    Its handler of SIGTERM broadcasts from wherever the program is, its SLURM plugin requeues a job
-    from a checkpoint of its own, and each batch waits for the device to learn about signals.
-    """
+    """Replace what Lightning does about signals and its processes."""
+    # Its SIGTERM handler broadcasts from anywhere, its SLURM plugin requeues, each batch waits.
     trainer._signal_connector.register_signal_handlers = lambda: None  # type: ignore[method-assign]
     loop = FitLoop(trainer, max_epochs=trainer.max_epochs)
     loop.epoch_loop = trainer.fit_loop.epoch_loop

@@ -13,10 +13,8 @@ autocast):
 With recompute=true, 4c: the input of a block; the rest is there for one block at a time. Beyond
 blocks there are copies of the weights in bfloat16 under autocast, and the head, whose logits are
 made in chunks (bipe/loss.py). The peak is that of three moments: the last chunk of the head, the
-backward pass of the last block, and the step of the optimizer. Not counted: memory that libraries,
-kernels and the process itself take, and what the allocator of a GPU cannot use (often 5 to 10%).
-
-A compiled block keeps less: that is not reckoned, so it is a ceiling there.
+backward pass of the last block, and the step of the optimizer. Not counted: memory of libraries and
+the process itself, and what an allocator cannot use (often 5 to 10%). A compiled block keeps less.
 """
 
 from __future__ import annotations
@@ -63,12 +61,10 @@ class Step:
     """What the memory of a step depends on.
 
     rows, time: of a micro-batch. path: of attention. dense_bias: a bias of that path is a tensor of
-    query x key. rotated: queries and keys are rotated. half: bfloat16 autocast. accumulates:
-    several micro-batches make a step. shards: ranks that share weights, gradients and moments.
-    buckets: gradients are copied to be sent (DDP). copied: a checkpoint is written from a copy on
-    the host, which stays for the next one. context: devices that share a row, of which each gathers
-    all keys and values; time is then a device's part. muon: one moment
-    per weight of the matrices of blocks, not two.
+    query x key. half: bfloat16 autocast. accumulates: several micro-batches make a step. shards:
+    ranks that share weights, gradients and moments. buckets: gradients are copied to be sent (DDP).
+    copied: a checkpoint is written from a copy on the host. context: devices that share a row;
+    time is then a device's part. muon: one moment per weight of the matrices of blocks, not two.
     """
 
     decoder: DecoderConfig
@@ -120,13 +116,10 @@ class Memory:
 def count_weights(model: Decoder) -> Weights:
     """Count the parameters of a model, which may be on the meta device."""
     found = dict.fromkeys(Weights.__slots__, 0)
+    parts = {"tokens": "embedding", "scheme": "encoding", "head": "head"}
     for name, parameter in model.named_parameters():
-        first = name.partition(".")[0]
-        part = {"tokens": "embedding", "scheme": "encoding", "head": "head"}.get(first, "norms")
-        for inner in ("attention", "mlp"):
-            if f".{inner}." in name:
-                part = inner
-        found[part] += parameter.numel()
+        inner = (part for part in ("mlp", "attention") if f".{part}." in name)
+        found[next(inner, parts.get(name.partition(".")[0], "norms"))] += parameter.numel()
     return Weights(**found)
 
 
@@ -141,11 +134,9 @@ def memory_of(step: Step) -> Memory:
     head, hidden = WEIGHT * decoder.vocab_size * decoder.width, tokens * decoder.width * size
     # The gradients of both factors of a block's product are new; the last norm is done with.
     backward = tokens * (2 * decoder.mlp_width * size - 2 * 4 * decoder.width) + head
-    if step.recompute:
-        backward += block_activations(step) - tokens * 4 * decoder.width + cast
-    else:
-        backward += cast * decoder.n_layer
     kept_cast = cast * decoder.n_layer
+    again = block_activations(step) - tokens * 4 * decoder.width + cast
+    backward += again if step.recompute else kept_cast
     return Memory(
         weights=own,
         gradients=own,
@@ -204,10 +195,8 @@ def block_activations(step: Step) -> int:
 
 def _copies_heads(step: Step) -> bool:
     """Return whether the output of attention is copied, because heads come before time in it."""
-    if step.device == "cuda":
-        return step.path == "augmented"
     by_document = step.packed and step.path in _BY_DOCUMENT
-    return step.rotated or by_document or step.path == "augmented"
+    return step.path == "augmented" or (step.device == "cpu" and (step.rotated or by_document))
 
 
 def _loss(step: Step) -> int:
@@ -226,11 +215,8 @@ def _loss(step: Step) -> int:
 
 
 def _gathered(step: Step) -> int:
-    """Return the whole weights that shards lack for a while, and the gradients on their way.
-
-    Two blocks are there in the dtype of products (one is fetched ahead), and what is in no block;
-    a block's gradients are there once in that dtype and once as they are sent.
-    """
+    """Return the whole weights that shards lack for a while, and the gradients on their way."""
+    # Two blocks (one is fetched ahead) and what is in none; gradients twice, once as they are sent.
     if step.shards == 1:
         return 0
     block = step.weights.blocks // step.decoder.n_layer

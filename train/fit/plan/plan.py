@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
@@ -21,7 +22,7 @@ from bipe.decoder import Decoder, DecoderConfig
 from bipe.encodings.base import Scheme, as_scheme, levels_of
 from bipe.positions import Positions
 from train.data.rows.choices import uneven
-from train.fit.flops import Flops, peak_flops, step_flops
+from train.fit.flops import PEAK, Flops, step_flops
 from train.fit.plan.memory import Memory, Step, Weights, count_weights, memory_of
 
 if TYPE_CHECKING:  # Lightning takes seconds
@@ -41,10 +42,9 @@ Device = Literal["cpu", "cuda"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placing:
-    """Where a run trains. ranks: processes, one per device. shards: ranks that share the weights.
+    """Where a run trains. shards: ranks that share the weights; context: each row. buckets: DDP.
 
-    context: ranks that share each row. kinds: of devices to plan for. half: whether each computes
-    in bfloat16. buckets: DDP.
+    kinds: of devices to plan for. half: whether each computes in bfloat16.
     """
 
     ranks: int
@@ -59,8 +59,7 @@ class Placing:
 class Data:
     """What is read. document: mean length of a token's document in its row; None: not known.
 
-    packed: share of micro-batches with several documents in a row, or padding. validation_rows: of
-    one validation, over all sources.
+    packed: share of micro-batches with several documents in a row, or padding.
     """
 
     sources: Sequence[RowStatistics]
@@ -173,14 +172,26 @@ def make_plan(
     scheme = as_scheme(build(decoder.encoding, allowed=allowed))
     at_once = schedule.micro_batch * (placing.ranks // placing.context)
     accumulation = max(1, schedule.global_batch // at_once)
-    on = [
-        _on_device(
-            kind, decoder, scheme, weights, schedule, data, placing, accumulates=accumulation > 1
-        )
-        for kind in placing.kinds
-    ]
+    held = Step(
+        decoder=decoder,
+        weights=weights,
+        rows=schedule.micro_batch,
+        time=schedule.row_length // placing.context,
+        context=placing.context,
+        device="cpu",  # this and the path are replaced for each kind
+        path="",
+        packed=data.packed > 0,
+        recompute=schedule.recompute,
+        accumulates=accumulation > 1,
+        shards=placing.shards,
+        buckets=placing.buckets,
+        copied=schedule.checkpoint_async,
+        muon=schedule.muon,
+    )
+    on = [_on_device(kind, held, scheme, schedule, data, placing) for kind in placing.kinds]
     needed = step_flops(decoder, row_length=schedule.row_length, document=data.document)
-    validations = _validations(schedule, data)
+    every = schedule.validate_every
+    validations = bool(data.validation_rows) * (1 if every is None else schedule.steps // every)
     # A validation is a forward pass.
     tested = validations * data.validation_rows * schedule.row_length * needed.forward
     plan = Plan(
@@ -194,12 +205,12 @@ def make_plan(
         flops=needed,
         total_flops=schedule.tokens * needed.model,
         on=on,
-        paces=_paces(on, schedule.tokens, tested, placing, measured),
+        paces=[*_paces(on, schedule.tokens, tested, placing.ranks, measured)],
         checkpoints=_checkpoints(weights, schedule, folder),
         notes=notes,
         warnings=(),
     )
-    return replace(plan, warnings=_faults(plan, placing))
+    return replace(plan, warnings=[*_faults(plan, placing)])
 
 
 def attention_of(
@@ -226,146 +237,93 @@ def attention_of(
 
 
 def _on_device(
-    kind: Device,
-    decoder: DecoderConfig,
-    scheme: Scheme,
-    weights: Weights,
-    schedule: Schedule,
-    data: Data,
-    placing: Placing,
-    *,
-    accumulates: bool,
+    kind: Device, held: Step, scheme: Scheme, schedule: Schedule, data: Data, placing: Placing
 ) -> OnDevice:
-    time, context = schedule.row_length, placing.context
+    time, asked = schedule.row_length, schedule.attention
     path, reason, bias, rotated = attention_of(
-        scheme, kind=kind, time=time, packed=data.packed > 0, path=schedule.attention
+        scheme, kind=kind, time=time, packed=held.packed, path=asked
     )
-    if context > 1 and path not in _DENSE:
-        path, reason = "masked", f"a row is shared by {context} devices"
-    step = Step(
-        decoder=decoder,
-        weights=weights,
-        rows=schedule.micro_batch,
-        time=time // context,
-        context=context,
-        device=kind,
-        path=path,
-        dense_bias=bias != "none",
-        rotated=rotated,
-        packed=data.packed > 0,
-        half=placing.half[kind],
-        recompute=schedule.recompute,
-        accumulates=accumulates,
-        shards=placing.shards,
-        buckets=placing.buckets,
-        copied=schedule.checkpoint_async,
-        muon=schedule.muon,
-    )
+    if held.context > 1 and path not in _DENSE:
+        path, reason = "masked", f"a row is shared by {held.context} devices"
+    keys = None
+    if path in _DENSE:  # where a mask hides some; rows of one document need no mask
+        share = data.packed if asked == "auto" else 1.0
+        keys = share * time + (1 - share) * (time + 1) / 2
+    half, biased = placing.half[kind], bias != "none"
+    step = replace(held, device=kind, path=path, half=half, dense_bias=biased, rotated=rotated)
     memory = memory_of(step)
+    how = {"document": data.document, "recompute": schedule.recompute, "keys": keys}
     return OnDevice(
         kind=kind,
-        precision="bf16-mixed" if step.half else "32-true",
+        precision="bf16-mixed" if half else "32-true",
         path=path,
         reason=reason,
-        flops=step_flops(
-            decoder,
-            row_length=time,
-            document=data.document,
-            recompute=schedule.recompute,
-            keys=_dense_keys(schedule, data) if path in _DENSE else None,
-        ),
+        flops=step_flops(held.decoder, row_length=time, **how),  # type: ignore[arg-type]
         memory=memory,
         peak=memory.peak,
         available=available(kind),
     )
 
 
-def _dense_keys(schedule: Schedule, data: Data) -> float:
-    """Return the keys per query where a mask hides some; rows of one document need no mask."""
-    time = schedule.row_length
-    share = data.packed if schedule.attention == "auto" else 1.0
-    return share * time + (1 - share) * (time + 1) / 2
-
-
 def available(kind: Device) -> int | None:
     """Return the memory of this machine's devices of a kind, in bytes; None if it has none."""
     if kind == "cuda":
-        if not torch.cuda.is_available():
-            return None
-        return int(torch.cuda.get_device_properties(0).total_memory)
-    try:
+        there = torch.cuda.is_available()
+        return int(torch.cuda.get_device_properties(0).total_memory) if there else None
+    with suppress(ValueError, OSError, AttributeError):
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError, AttributeError):
-        return None
-
-
-def _validations(schedule: Schedule, data: Data) -> int:
-    if not data.validation_rows:
-        return 0
-    return 1 if schedule.validate_every is None else schedule.steps // schedule.validate_every
+    return None
 
 
 def _paces(
-    on: Sequence[OnDevice],
-    tokens: int,
-    tested: float,
-    placing: Placing,
-    measured: Measured | None,
-) -> list[Pace]:
-    found = []
+    on: Sequence[OnDevice], tokens: int, tested: float, ranks: int, measured: Measured | None
+) -> Iterator[Pace]:
     for each in on:
-        work = tokens * each.flops.device + tested
-        if each.kind == "cpu":
-            if measured is not None:
-                own = tokens * each.flops.model + tested
-                speed, assumed = measured.flops_per_second, f"at the FLOP/s of {measured.run}"
-                found.append(_pace("this machine", own, speed, 1, None, assumed))
-            continue
-        for name, gigabytes in GPUS.items():
-            peak = peak_flops(name)
-            assert peak is not None
-            assumed = f"{UTILISATION:.0%} of {peak / 1e12:,.0f} TFLOP/s"
-            fits = each.peak <= _USABLE * gigabytes * 1e9
-            found.append(_pace(name, work, UTILISATION * peak, placing.ranks, fits, assumed))
-    return found
-
-
-def _pace(
-    device: str, work: float, speed: float, ranks: int, fits: bool | None, assumed: str
-) -> Pace:
-    days = work / speed / 86400
-    return Pace(device=device, days=days / ranks, device_days=days, fits=fits, assumed=assumed)
+        if each.kind == "cuda":
+            work = tokens * each.flops.device + tested
+            for name, gigabytes in GPUS.items():
+                peak = PEAK[name]
+                days = work / (UTILISATION * peak) / 86400
+                yield Pace(
+                    device=name,
+                    days=days / ranks,
+                    device_days=days,
+                    fits=each.peak <= _USABLE * gigabytes * 1e9,
+                    assumed=f"{UTILISATION:.0%} of {peak / 1e12:,.0f} TFLOP/s",
+                )
+        elif measured is not None:
+            days = (tokens * each.flops.model + tested) / measured.flops_per_second / 86400
+            told: Any = {"fits": None, "assumed": f"at the FLOP/s of {measured.run}"}
+            yield Pace(device="this machine", days=days, device_days=days, **told)
 
 
 def _checkpoints(weights: Weights, schedule: Schedule, folder: Path) -> Checkpoints:
-    steps, every = schedule.steps, schedule.checkpoint_every
     each, model = 12 * weights.total + _REST, 4 * weights.total
-    number = -(-steps // every)
+    number = -(-schedule.steps // schedule.checkpoint_every)
     kept = min(number, schedule.keep_checkpoints)
-    # A new checkpoint is whole before an old one goes.
-    most = (min(number, kept + 1)) * each + model + (model if schedule.best else 0)
     place = folder.absolute()
     while not place.exists():
         place = place.parent
     return Checkpoints(
-        every=every,
+        every=schedule.checkpoint_every,
         number=number,
         kept=kept,
         each=each,
         model=model,
-        needed=most,
+        # A new checkpoint is whole before an old one goes.
+        needed=min(number, kept + 1) * each + model * (2 if schedule.best else 1),
         free=shutil.disk_usage(place).free,
     )
 
 
-def _faults(plan: Plan, placing: Placing) -> list[str]:
-    """Return what is likely to be a mistake, each with its cure."""
-    schedule, found = plan.schedule, []
+def _faults(plan: Plan, placing: Placing) -> Iterator[str]:
+    """Yield what is likely to be a mistake, each with its cure."""
+    schedule = plan.schedule
     batches, shared = (schedule.global_batch, schedule.micro_batch), placing.context
     if fault := uneven(*batches, devices=placing.ranks, context=shared):
-        found.append(f"the run would be refused: {fault}")
+        yield f"the run would be refused: {fault}"
     if schedule.warmup and schedule.warmup >= schedule.steps:
-        found.append(
+        yield (
             f"schedule.warmup ({schedule.warmup}) is not over after {schedule.steps} steps: the "
             "learning rate rises to the end; set schedule.warmup below steps"
         )
@@ -373,23 +331,21 @@ def _faults(plan: Plan, placing: Placing) -> list[str]:
         cure = f"validate_every ({schedule.validate_every}) to at most {schedule.steps}"
         if not plan.data.validation_rows:
             cure = "rows.validation_rows above 0"
-        found.append(f"the run never validates: set {cure}")
-    found += [
-        f"{each.source} is read {each.epochs:.1f} times: set fewer steps, or prepare more data"
-        for each in plan.data.sources
-        if each.epochs > _MANY_EPOCHS
-    ]
+        yield f"the run never validates: set {cure}"
+    for source in plan.data.sources:
+        if source.epochs > _MANY_EPOCHS:
+            cure = "set fewer steps, or prepare more data"
+            yield f"{source.source} is read {source.epochs:.1f} times: {cure}"
     for each in plan.on:
         if each.available is not None and each.peak > _USABLE * each.available:
-            found.append(
+            yield (
                 f"a step takes {each.peak / 1e9:.1f} GB of the {each.available / 1e9:.1f} GB that "
                 f"a device ({each.kind}) here has: set rows.micro_batch lower, recompute=true, or "
                 "trainer=fsdp2"
             )
     disk = plan.checkpoints
     if disk.needed > disk.free:
-        found.append(
+        yield (
             f"{plan.folder} needs {disk.needed / 1e9:.1f} GB, and {disk.free / 1e9:.1f} GB are "
             "free: set out to another disk, or keep_checkpoints lower"
         )
-    return found

@@ -14,7 +14,6 @@ from segmenters.wording import counted, size
 from train.fit.plan.plan import UTILISATION, Plan
 
 _HOUR, _MINUTE = 1 / 24, 1 / 1440  # in days
-_WARNING = "[yellow]warning:[/] "
 
 
 def as_numbers(plan: Plan) -> dict[str, Any]:
@@ -34,10 +33,8 @@ def lines(plan: Plan, *, title: str) -> Iterator[RenderableType]:
     yield f"[bold]{escape(title)}[/]\n"
     yield _model(plan)
     yield _run(plan)
-    for source in plan.data.sources:
-        yield (
-            f"  {escape(source.source)}: {source.tokens:,} tokens, read {source.epochs:.2f} times"
-        )
+    for one in plan.data.sources:
+        yield f"  {escape(one.source)}: {one.tokens:,} tokens, read {one.epochs:.2f} times"
     yield ""
     yield from (f"attention on {each.kind}: {each.path} ({each.reason})" for each in plan.on)
     yield ""
@@ -46,8 +43,7 @@ def lines(plan: Plan, *, title: str) -> Iterator[RenderableType]:
         yield _time(plan)
     yield _disk(plan)
     yield from (f"[dim]assumed:[/] {escape(note)}" for note in plan.notes)
-    for warning in plan.warnings:
-        yield _WARNING + escape(warning)
+    yield from (f"[yellow]warning:[/] {escape(warning)}" for warning in plan.warnings)
 
 
 def _model(plan: Plan) -> Table:

@@ -41,8 +41,8 @@ class IndexCounts:
     """Histograms of the indices of all tokens that a rank trained on, without padding."""
 
     def __init__(self) -> None:
-        self._counts: Tensor | None = None  # [level, bin]
-        self._maximum: Tensor | None = None  # [level]
+        self._counts = torch.zeros(len(LEVELS), BINS, dtype=torch.int64)  # [level, bin]
+        self._maximum = torch.full((len(LEVELS),), -1, dtype=torch.int64)  # [level]
 
     def add(self, at: Positions) -> None:
         counts, maximum = self._on(at.document.device)
@@ -60,36 +60,27 @@ class IndexCounts:
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             torch.distributed.all_reduce(counts)
             torch.distributed.all_reduce(maximum, op=torch.distributed.ReduceOp.MAX)
-        return {
-            name: {
-                "bins": (bins := own.nonzero()[:, 0]).cpu(),
-                "counts": own[bins].cpu(),
-                "maximum": int(largest),
-            }
-            for name, own, largest in zip(LEVELS, counts, maximum, strict=True)
-        }
+        found = {}
+        for name, own, largest in zip(LEVELS, counts.cpu(), maximum.tolist(), strict=True):
+            bins = own.nonzero()[:, 0]
+            found[name] = {"bins": bins, "counts": own[bins], "maximum": largest}
+        return found
 
     def load(self, state: Mapping[str, Any] | None, *, rank: int) -> None:
-        """Load the summed counts on rank 0; None, from an older checkpoint, starts at zero."""
-        self._counts = self._maximum = None
+        """Load the summed counts on rank 0; None starts at zero."""
+        fresh = IndexCounts()
+        self._counts, self._maximum = fresh._counts, fresh._maximum
         if state is None or rank:
             return
-        counts, maximum = self._on(torch.device("cpu"))
         for level, name in enumerate(LEVELS):
-            counts[level, state[name]["bins"]] = state[name]["counts"]
-            maximum[level] = state[name]["maximum"]
+            self._counts[level, state[name]["bins"]] = state[name]["counts"]
+            self._maximum[level] = state[name]["maximum"]
 
     def summary(self, device: torch.device) -> dict[str, dict[str, int]]:
-        """Return the number of counted tokens and the percentiles of each level, for the notes.
-
-        Percentiles from 8192 on are rounded up by at most 1 part in 4096. Call it on every rank.
-        """
+        """Return the number of counted tokens and the percentiles of each level, on every rank."""
         return {name: _summary(**level) for name, level in self.state(device).items()}
 
     def _on(self, device: torch.device) -> tuple[Tensor, Tensor]:
-        if self._counts is None or self._maximum is None:
-            self._counts = torch.zeros(len(LEVELS), BINS, dtype=torch.int64)
-            self._maximum = torch.full((len(LEVELS),), -1, dtype=torch.int64)
         self._counts, self._maximum = self._counts.to(device), self._maximum.to(device)
         return self._counts, self._maximum
 

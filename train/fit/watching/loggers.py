@@ -16,13 +16,13 @@ import struct
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
-from train.errors import MissingPackage, install_command
+from train.errors import require_package
 
 _INIT_S, _FINISH_S = 30, 40  # seconds to wait for a server
 
@@ -38,8 +38,8 @@ class About:
     state: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def resumed(self) -> bool:
-        return "step" in self.state
+    def described(self) -> dict[str, Any]:
+        return {**self.config, "bipe": self.facts}
 
 
 class RunLogger(ABC):
@@ -51,8 +51,8 @@ class RunLogger(ABC):
     def require(cls, key: str) -> None:
         """Raise MissingPackage if the package is not installed; key: of the configuration."""
         package, extra = cls.needs
-        if package and find_spec(package) is None:
-            raise MissingPackage(f"{key} needs {package}: {install_command(extra)}")
+        if package:
+            require_package(package, extra=extra, needed_by=key)
 
     @abstractmethod
     def begin(self, run: About) -> str:
@@ -104,8 +104,7 @@ class Wandb(_Client):
         tags: Sequence[str] = (),
         offline: bool | None = None,
     ) -> None:
-        self._about: dict[str, Any] = {"project": project, "entity": entity, "group": group}
-        self._about["tags"] = list(tags)
+        self._about = {"project": project, "entity": entity, "group": group, "tags": [*tags]}
         self._offline = offline
 
     def begin(self, run: About) -> str:
@@ -124,36 +123,28 @@ class Wandb(_Client):
             told = f"wandb cannot be reached ({str(error).splitlines()[0]}). "
             client.teardown()  # its process would refuse the same run a second time
             self._run, offline = self._init(run, "offline"), True
-        return f"{told}{self._place(run)}" if offline else f"run {self._run.url or self._run.id}"
-
-    def _place(self, run: About) -> str:
+        if not offline:
+            return f"run {self._run.url or self._run.id}"
         folder = run.folder / "wandb" / "offline-run-*"
-        return f"the run {self._run.id} is kept offline; to send it: wandb sync {folder}"
+        return f"{told}the run {self._run.id} is kept offline; to send it: wandb sync {folder}"
 
     def _init(self, run: About, mode: Any) -> Any:
         import wandb as client
 
+        unsent: Any = dict.fromkeys(("disable_code", "disable_git", "x_disable_meta"), True)
+        waits: Any = {"init_timeout": _INIT_S, "finish_timeout": _FINISH_S}
         settings = client.Settings(
+            **unsent,
+            **waits,
             console="off",
-            disable_code=True,
-            disable_git=True,
-            finish_timeout=_FINISH_S,
             finish_timeout_raises=True,
-            init_timeout=_INIT_S,
             program="bipe",
             save_code=False,
             silent=True,
-            x_disable_meta=True,
         )
+        named: Any = {**self._about, "id": run.state["id"], "name": run.name, "dir": run.folder}
         return client.init(
-            **self._about,
-            id=run.state["id"],
-            resume="allow",
-            name=run.name,
-            config={**run.config, "bipe": run.facts},
-            dir=run.folder,
-            mode=mode,
-            settings=settings,
+            **named, resume="allow", config=run.described, mode=mode, settings=settings
         )
 
     def end(self, *, failed: bool) -> str:
@@ -174,9 +165,13 @@ class TensorBoard(RunLogger):
 
         place = run.folder / "tensorboard"
         self._writer = EventFileWriter(str(place))
-        if not run.resumed:
-            text = json.dumps({**run.config, "bipe": run.facts}, indent=1, default=str)
-            self._text("configuration", f"```\n{text}\n```")
+        if "step" not in run.state:  # not resumed
+            from tensorboard.compat.proto.types_pb2 import DT_STRING
+
+            text = f"```\n{json.dumps(run.described, indent=1, default=str)}\n```"
+            tensor = {"dtype": DT_STRING, "string_val": [text.encode()]}
+            plugin = {"plugin_data": {"plugin_name": "text"}}
+            self._add(0, {"tag": "configuration", "metadata": plugin, "tensor": tensor})
         return f"tensorboard --logdir {run.folder.parent}"
 
     def numbers(self, values: Mapping[str, float], step: int) -> None:
@@ -190,13 +185,6 @@ class TensorBoard(RunLogger):
     def end(self, *, failed: bool) -> str:
         self._writer.close()
         return ""
-
-    def _text(self, tag: str, text: str) -> None:
-        from tensorboard.compat.proto.types_pb2 import DT_STRING
-
-        tensor = {"dtype": DT_STRING, "string_val": [text.encode()]}
-        self._add(0, {"tag": tag, "metadata": {"plugin_data": {"plugin_name": "text"}},
-                      "tensor": tensor})  # fmt: skip
 
     def _add(self, step: int, *values: Mapping[str, Any]) -> None:
         from tensorboard.compat.proto.event_pb2 import Event
@@ -222,7 +210,7 @@ class Trackio(_Client):
         self._run = trackio.init(
             project=self._project,
             name=run.state.setdefault("name", f"{run.name}-{secrets.token_hex(2)}"),
-            config={**run.config, "bipe": run.facts},
+            config=run.described,
             resume="allow",
             embed=False,
         )
@@ -241,7 +229,7 @@ class OfLightning(RunLogger):
         self._logger = logger
 
     def begin(self, run: About) -> str:
-        self._logger.log_hyperparams({**run.config, "bipe": run.facts})
+        self._logger.log_hyperparams(run.described)
         return ""
 
     def numbers(self, values: Mapping[str, float], step: int) -> None:
@@ -260,10 +248,8 @@ def has_wandb_key() -> bool:
     """Return whether wandb may go online: a key in the environment or in netrc."""
     if os.environ.get("WANDB_MODE", "online") != "online":
         return False
-    if os.environ.get("WANDB_API_KEY"):
-        return True
-    try:
+    with suppress(OSError, RuntimeError):  # no such file, no home
         netrc = Path(os.environ.get("NETRC") or Path.home() / ".netrc")
-        return "api.wandb.ai" in netrc.read_text(errors="replace")
-    except (OSError, RuntimeError):  # no such file, no home
-        return False
+        if "api.wandb.ai" in netrc.read_text(errors="replace"):
+            return True
+    return bool(os.environ.get("WANDB_API_KEY"))

@@ -52,10 +52,7 @@ class StepLosses:
         *,
         row: Positions | None = None,
     ) -> None:
-        """Add a micro-batch. nll: the loss, the sum of `each`: ``(batch, time)``. at: its ids.
-
-        row: those of whole rows, if other devices hold other parts of them.
-        """
+        """Add a micro-batch. nll: the sum of `each`: ``(batch, time)``. row: ids of whole rows."""
         targets, source = batch.targets, batch.source
         scored = (targets != IGNORE).float()
         of = torch.arange(self._sources, device=source.device)[:, None] == source  # (bin, batch)
@@ -73,14 +70,10 @@ class StepLosses:
 
     def take(self, device: torch.device) -> Tensor:
         """Return the sums of this rank for `split`, and start again."""
-        empty = 3 + 2 * len(self.names)
         sums, self._sums = self._sums, 0.0
-        if isinstance(sums, Tensor):
-            return sums
-        return torch.zeros(empty, dtype=torch.float64, device=device)
+        return sums + torch.zeros(3 + 2 * len(self.names), dtype=torch.float64, device=device)
 
     def split(self, sums: Tensor, *, targets: int) -> dict[str, Tensor]:
-        """Return the numbers of the step by name, from the sums of all ranks."""
         pairs, n = sums[3:], [self._sources, len(self._tokens), len(self._segments)]
         parts = pairs.split([2 * size for size in n])
         means = torch.cat([(x := part.view(2, -1))[0] / x[1] for part in parts])

@@ -25,32 +25,18 @@ import lightning
 import torch
 from torch import Tensor
 
-from bipe import DecoderConfig
 from train.disk.files import full_disk, read_numbers, sync, write_whole
 from train.fit.flops import peak_flops, product_rate, step_flops
 
 COLUMNS = (
-    "step",
-    "tokens",
-    "loss",
-    "lr",
-    "grad_norm",
-    "clamped_share",
-    "skipped_steps",
-    "tokens_per_second",
-    "mfu",
-    "peak_memory_gib",
-    "seconds",
-    "validation_loss",
+    *("step", "tokens", "loss", "lr", "grad_norm", "clamped_share", "skipped_steps"),
+    *("tokens_per_second", "mfu", "peak_memory_gib", "seconds", "validation_loss"),
 )
 Row = dict[str, Any]
 
 
 class Metrics(UserDict[str, Any]):
-    """The numbers of a step by name, which stay on the device until they are read.
-
-    Reading one waits for the device, so a training step reads none; only logging does.
-    """
+    """The numbers of a step by name, on the device until they are read, which waits for it."""
 
     def __getitem__(self, name: str) -> float:
         value = self.data[name]
@@ -92,11 +78,8 @@ class EachStep(lightning.Callback):
 class MetricsFile(EachStep):
     """Appends a line to metrics.csv every few optimizer steps, whatever the loggers.
 
-    A validation loss is in the line of the step before the validation. A resumed run drops the
-    lines after the step where it resumes, so that the file reads as if it had never stopped.
-
-    decoder: to report utilisation and memory. losses: names of further columns. send: is given
-    each new line, and each validation loss alone, with its step.
+    A resumed run drops the lines after the step where it resumes. send: is given each new line, and
+    each validation loss alone, with its step.
     """
 
     def __init__(
@@ -104,23 +87,21 @@ class MetricsFile(EachStep):
         *,
         path: str | os.PathLike[str],
         every: int = 10,
-        decoder: DecoderConfig | None = None,
-        losses: Sequence[str] = (),
         send: Callable[[Row, int], None] | None = None,
     ) -> None:
         super().__init__()
-        self.path, self.every, self._decoder, self._send = Path(path), every, decoder, send
-        self._losses, self._columns = losses, (*COLUMNS, *losses)
+        self.path, self.every, self._send = Path(path), every, send
+        self._losses: Sequence[str] = ()
         self._rows: list[Row] = []
         self._seconds_before = 0.0
         self._peak: float | None = None  # operations per second of all devices
 
     def begin(self, trainer: lightning.Trainer) -> None:
-        if self._decoder is not None:
-            device = trainer.strategy.root_device
-            forget_peak_memory(device)
-            peak = _peak(device, half=str(trainer.precision).startswith("bf16"))
-            self._peak = None if peak is None else peak * trainer.world_size
+        module: Any = trainer.lightning_module
+        self._losses, device = module.losses.names, trainer.strategy.root_device
+        forget_peak_memory(device)
+        peak = _peak(device, half=str(trainer.precision).startswith("bf16"))
+        self._peak = None if peak is None else peak * trainer.world_size
         known = read_numbers(self.path)
         self._rows = [row for row in known if row["step"] <= trainer.global_step]
         self._seconds_before = self._rows[-1]["seconds"] if self._rows else 0.0
@@ -155,12 +136,11 @@ class MetricsFile(EachStep):
         row |= {name: _short(module.metrics.get(name)) for name in self._losses}
         row["tokens_per_second"] = rate = round(self._clock.rate(), 1)
         row["seconds"] = round(self._seconds_before + self._clock.seconds(), 3)
-        if self._decoder is not None:
-            row["peak_memory_gib"] = peak_memory_gib(trainer.strategy.root_device)
-            if self._peak is not None and rate:
-                keys = module.metrics["keys_per_token"]
-                flops = step_flops(self._decoder, row_length=1, keys=keys).model
-                row["mfu"] = round(rate * flops / self._peak, 4)
+        row["peak_memory_gib"] = peak_memory_gib(trainer.strategy.root_device)
+        if self._peak is not None and rate:
+            keys = module.metrics["keys_per_token"]
+            flops = step_flops(module.model.config, row_length=1, keys=keys).model
+            row["mfu"] = round(rate * flops / self._peak, 4)
         self._rows.append(row)
         if self._send is not None:
             self._send({k: v for k, v in row.items() if v is not None}, trainer.global_step)
@@ -174,7 +154,8 @@ class MetricsFile(EachStep):
 
     def _writer(self, file: Any) -> csv.DictWriter[str]:
         # Columns of an older version, or of other sources, are dropped.
-        return csv.DictWriter(file, self._columns, lineterminator="\n", extrasaction="ignore")
+        names = (*COLUMNS, *self._losses)
+        return csv.DictWriter(file, names, lineterminator="\n", extrasaction="ignore")
 
 
 def _short(value: float | None) -> float | None:
@@ -183,21 +164,19 @@ def _short(value: float | None) -> float | None:
 
 
 _GIB = 1 << 30
+_WINDOW = 20  # steps
 _CLEAR = Path("/proc/self/clear_refs")
 
 
 class Clock:
-    """Measures tokens per second over the last `WINDOW` steps, and estimates the time left."""
-
-    WINDOW = 20
+    """Measures tokens per second over the last 20 steps, and estimates the time left."""
 
     def __init__(self) -> None:
         self._begin = time.monotonic()
-        self._marks: deque[tuple[float, float]] = deque(maxlen=self.WINDOW + 1)
+        self._marks: deque[tuple[float, float]] = deque(maxlen=_WINDOW + 1)
         self._steps = 0
 
     def count(self, tokens: float) -> None:
-        """Record the total number of tokens after a step."""
         self._marks.append((time.monotonic(), tokens))
         self._steps += 1
 
@@ -216,10 +195,7 @@ class Clock:
 
 
 def forget_peak_memory(device: torch.device) -> None:
-    """Count peak memory from now on, so that a run of a sweep does not report that of another.
-
-    Of a process only Linux does; elsewhere the peak stays that since its start.
-    """
+    """Count peak memory from now on: not that of the run before, in a sweep (CPU: Linux only)."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     else:
@@ -230,11 +206,9 @@ def forget_peak_memory(device: torch.device) -> None:
 def peak_memory_gib(device: torch.device) -> float:
     """Return the most memory of the run so far: of tensors on a GPU, else of the process."""
     if device.type == "cuda":
-        used = torch.cuda.max_memory_allocated(device)
-    else:
-        used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        used *= 1 if sys.platform == "darwin" else 1024
-    return round(used / _GIB, 3)
+        return round(torch.cuda.max_memory_allocated(device) / _GIB, 3)
+    unit = 1 if sys.platform == "darwin" else 1024
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / _GIB, 3)
 
 
 def _peak(device: torch.device, *, half: bool) -> float | None:

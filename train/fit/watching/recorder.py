@@ -19,6 +19,7 @@ import signal
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +37,8 @@ class Recorder:
     def __init__(self, begin: Mapping[str, Any]) -> None:
         self._folder = Path(begin["folder"])
         self._state_file = self._folder / FOLDER / f"{begin['label']}.json"
-        self._about = About(
-            folder=self._folder,
-            name=begin["name"],
-            config=begin["config"],
-            facts=begin["facts"],
-            state=read_json(self._state_file) or {},
-        )
+        told = {name: begin[name] for name in ("name", "config", "facts")}
+        self._about = About(**told, folder=self._folder, state=read_json(self._state_file) or {})
         self._logger = made(begin["logger"], allowed=tuple(begin["allowed"]))
 
     def begin(self) -> str:
@@ -128,31 +124,19 @@ _MOST = 12  # lines in a figure
 
 
 def figures(folder: Path) -> dict[str, bytes]:
-    """Return the figures of a run's folder by their names."""
-    drawn = {}
-    for name, (y_name, lines) in _subjects(folder).items():
-        if any(lines.values()):
-            drawn[f"figures/{name}"] = _png(lines, y_name=y_name)
-    return drawn
-
-
-def _subjects(folder: Path) -> dict[str, tuple[str, Lines]]:
-    rows = _rows(folder / "metrics.csv")
+    rows: list[dict[str, str]] = []
+    with suppress(OSError):
+        rows = list(csv.DictReader(io.StringIO((folder / "metrics.csv").read_text())))
     losses = {"training": _points(rows, "loss"), "validation": _points(rows, "validation_loss")}
     places = [name for name in (rows[0] if rows else ()) if name.startswith("loss/token/")]
     by_place = {name.rpartition("/")[2] + "+": _points(rows, name) for name in places}
-    return {
+    subjects: dict[str, tuple[str, Lines]] = {
         "loss": ("loss, nats per token", losses),
         "loss_by_token_index": ("loss, by token index in the document", by_place),
         "perplexity": ("perplexity", _evaluated(folder / "evaluation.jsonl")),
     }
-
-
-def _rows(path: Path) -> list[dict[str, str]]:
-    try:
-        return list(csv.DictReader(io.StringIO(path.read_text())))
-    except OSError:
-        return []
+    drawn = {name: each for name, each in subjects.items() if any(each[1].values())}
+    return {f"figures/{name}": _png(lines, y_name=y) for name, (y, lines) in drawn.items()}
 
 
 def _points(rows: Iterable[Mapping[str, str]], name: str) -> list[tuple[float, float]]:
@@ -160,7 +144,6 @@ def _points(rows: Iterable[Mapping[str, str]], name: str) -> list[tuple[float, f
 
 
 def _evaluated(path: Path) -> Lines:
-    """Return the perplexities that were measured while training, by source and length."""
     found: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for row in read_lines(path):
         if row.get("measure") == "perplexity" and row.get("step") and row.get("value"):

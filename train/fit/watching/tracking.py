@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +33,7 @@ _WITHOUT = "training continues without it; metrics.csv has every number"
 
 
 class Tracking(Logger):
-    """All loggers of a run. As a logger of Lightning's, it serves callbacks that ask for one.
-
-    loggers: descriptions by name. facts: returns those on code and machine. allowed: see
-    bipe.build.
-    """
+    """All loggers of a run; as a logger of Lightning's, it serves callbacks that ask for one."""
 
     def __init__(
         self,
@@ -48,20 +45,14 @@ class Tracking(Logger):
         allowed: tuple[str, ...],
     ) -> None:
         super().__init__()
-        self._folder = folder
         self._processes: list[_Process] = []
         self._loggers, self._facts = loggers, facts
-        self._about = {
-            "do": "begin",
-            "folder": str(folder.resolve()),
-            "name": folder.name,
-            "config": redacted(config),
-            "allowed": allowed,
-        }
+        self._about: dict[str, Any] = {"do": "begin", "folder": str(folder.resolve())}
+        self._about |= {"name": folder.name, "config": redacted(config), "allowed": allowed}
 
     @property
     def name(self) -> str:
-        return self._folder.name
+        return str(self._about["name"])
 
     @property
     def version(self) -> str:
@@ -99,7 +90,6 @@ class Tracking(Logger):
 
     @rank_zero_only
     def end(self, *, failed: bool) -> None:
-        """Let all loggers finish, for a limited time."""
         for each in self._processes:
             each.send({"do": "end", "failed": failed})
         left = _END_FAILED_S if failed else _END_S
@@ -113,13 +103,13 @@ class _Process:
         self._label = f"logger.{begin['label']}"
         self._told = self._ending = False
         self._messages: queue.Queue[str | None] = queue.Queue(_WAITING)
-        path = os.pathsep.join(filter(None, sys.path))
         # A service of wandb that another run here started would take this run's id for in use.
         around = {name: value for name, value in os.environ.items() if name != "WANDB_SERVICE"}
+        around["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
         try:
             self._process: subprocess.Popen[str] | None = subprocess.Popen(
                 [sys.executable, "-m", "train.fit.watching.recorder"],
-                env=around | {"PYTHONPATH": path},
+                env=around,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -130,12 +120,9 @@ class _Process:
             self._process = None
             self._give_up(f"cannot be started ({error})")
             return
-        self._threads = [
-            threading.Thread(target=each, name=f"{self._label} {each.__name__}", daemon=True)
-            for each in (self._write, self._read)
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._reader = threading.Thread(target=self._read, name=self._label, daemon=True)
+        self._reader.start()
+        threading.Thread(target=self._write, name=self._label, daemon=True).start()
         self.send(begin)
 
     def send(self, message: Mapping[str, Any]) -> None:
@@ -156,21 +143,18 @@ class _Process:
             self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             self._give_up(f"did not finish within {seconds:.0f} s")
-        self._threads[1].join(1.0)
+        self._reader.join(1.0)
         return max(1.0, seconds - (time.monotonic() - begin))
 
     def _write(self) -> None:
         """Pass messages on, in a thread of its own: a full pipe waits here."""
         assert self._process is not None and self._process.stdin is not None
-        try:
-            with self._process.stdin as pipe:
-                while (message := self._messages.get()) is not None:
-                    pipe.write(f"{message}\n")
-                    pipe.flush()
-                    if json.loads(message)["do"] == "end":
-                        return
-        except (OSError, ValueError):
-            pass  # its end is seen by _read
+        with suppress(OSError, ValueError), self._process.stdin as pipe:  # _read sees its end
+            while (message := self._messages.get()) is not None:
+                pipe.write(f"{message}\n")
+                pipe.flush()
+                if json.loads(message)["do"] == "end":
+                    return
 
     def _read(self) -> None:
         """Report what the process says, and its end if that was not asked for."""

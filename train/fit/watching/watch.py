@@ -7,9 +7,8 @@ import logging
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import lightning
 import torch
@@ -22,72 +21,47 @@ from train.config import encoding_name
 from train.data.rows.datamodule import LMDataModule, table
 from train.data.store.folder import SEGMENTER, override_of
 from train.disk.files import read_numbers
-from train.fit.watching.losses import StepLosses
-from train.fit.watching.metrics import EachStep, MetricsFile, Row
+from train.fit.watching.metrics import EachStep, Row
 from train.fit.watching.tracking import Tracking
 
 log = logging.getLogger("bipe")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Watch:
-    """Watches a run. metrics, model: its files. every: optimizer steps between lines."""
-
-    folder: Path
-    metrics: Path
-    model: Path
-    config: Mapping[str, Any]
-    every: int
-    tracking: Tracking
-
-    def callbacks(self, model: Decoder, rows: LMDataModule) -> list[lightning.Callback]:
-        return [
-            MetricsFile(
-                path=self.metrics,
-                every=self.every,
-                decoder=model.config,
-                losses=StepLosses.of(model, rows).names,
-                send=self.tracking.send,
-            ),
-            ProgressBar(title=self.folder.name),
-        ]
-
-    @contextlib.contextmanager
-    def running(
-        self,
-        trainer: lightning.Trainer,
-        model: Decoder,
-        rows: LMDataModule,
-        *,
-        resumed_at: int | None,
-        validate_every: int | None,
-    ) -> Iterator[None]:
-        """Print what the run is, let the loggers run during the block, and print how it ended."""
-        steps = trainer.max_steps
-        if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
-            schedule = self.config.get("schedule") or {}
-            for text in warnings_of(steps=steps, validate_every=validate_every, schedule=schedule):
-                log.warning("%s", text)
-            lines = start_lines(trainer, model, rows, folder=self.folder, resumed_at=resumed_at)
-            _show([*lines, *table(rows.statistics(steps=steps))])
-        else:  # one process says which path of attention was chosen
-            logging.getLogger("bipe.attention").setLevel(logging.WARNING)
-        self.tracking.begin()
-        failed = True
-        try:
-            yield
-            failed = False
-        finally:
-            self.tracking.end(failed=failed)
-        if trainer.is_global_zero:
-            found = read_numbers(self.metrics)
-            # A model whose sources have different segmenters is stored without one.
-            asks = reads_segments(model.scheme) and not (self.model / SEGMENTER).is_file()
-            source = next(iter(rows.source_names)) if asks else None
-            lines = end_lines(
-                found, folder=self.folder, model=self.model, config=self.config, source=source
-            )
-            _show(lines)
+@contextlib.contextmanager
+def watched(
+    trainer: lightning.Trainer,
+    model: Decoder,
+    rows: LMDataModule,
+    *,
+    files: tuple[Path, Path],
+    config: Mapping[str, Any],
+    resumed_at: int | None,
+    validate_every: int | None,
+) -> Iterator[None]:
+    """Print what a run is and how it ended; files: its metrics and the folder of its model."""
+    (metrics, written), steps = files, trainer.max_steps
+    tracking, folder = cast(Tracking, trainer.logger), metrics.parent
+    if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
+        schedule = config.get("schedule") or {}
+        for text in warnings_of(steps=steps, validate_every=validate_every, schedule=schedule):
+            log.warning("%s", text)
+        lines = start_lines(trainer, model, rows, folder=folder, resumed_at=resumed_at)
+        _show([*lines, *table(rows.statistics(steps=steps))])
+    else:  # one process says which path of attention was chosen
+        logging.getLogger("bipe.attention").setLevel(logging.WARNING)
+    tracking.begin()
+    failed = True
+    try:
+        yield
+        failed = False
+    finally:
+        tracking.end(failed=failed)
+    if trainer.is_global_zero:
+        # A model whose sources have different segmenters is stored without one.
+        asks = reads_segments(model.scheme) and not (written / SEGMENTER).is_file()
+        source = next(iter(rows.source_names)) if asks else None
+        named: Any = {"folder": folder, "model": written, "config": config}
+        _show(end_lines(read_numbers(metrics), **named, source=source))
 
 
 def _show(lines: Sequence[str]) -> None:
@@ -121,9 +95,8 @@ class ProgressBar(EachStep):
     def on_validation_end(self, trainer: lightning.Trainer, module: Any) -> None:
         if not trainer.is_global_zero:
             return
-        loss = float(trainer.callback_metrics["validation/loss"])
         text = f"{self.title}  step {trainer.global_step}/{trainer.max_steps}"
-        text += f"  validation loss {loss:.4f}"
+        text += f"  validation loss {float(trainer.callback_metrics['validation/loss']):.4f}"
         if self._bar is not None:
             self._bar.console.print(text, highlight=False)
         else:
@@ -147,24 +120,17 @@ def _bar() -> Any:
     from rich import progress
     from rich.console import Console
 
-    return progress.Progress(
-        "[bold]{task.description}",
-        progress.BarColumn(),
-        progress.MofNCompleteColumn(),
-        "{task.fields[text]}",
-        progress.TimeElapsedColumn(),
-        "left",
-        progress.TimeRemainingColumn(),
-        console=Console(stderr=True),
-    )
+    names = ("[bold]{task.description}", progress.BarColumn(), progress.MofNCompleteColumn())
+    times = (progress.TimeElapsedColumn(), "left", progress.TimeRemainingColumn())
+    return progress.Progress(*names, "{task.fields[text]}", *times, console=Console(stderr=True))
 
 
 def devices(trainer: lightning.Trainer) -> str:
     """Return the number and kind of the devices: 8 x NVIDIA H100 80GB HBM3."""
-    kind = str(trainer.strategy.root_device.type)
-    name = torch.cuda.get_device_name() if kind == "cuda" else kind
-    if kind == "cpu":
-        name = f"cpu ({torch.get_num_threads()} threads)"
+    name = str(trainer.strategy.root_device.type)
+    if name in ("cpu", "cuda"):
+        threads = torch.get_num_threads()
+        name = f"cpu ({threads} threads)" if name == "cpu" else torch.cuda.get_device_name()
     return f"{trainer.world_size} x {name}" if trainer.world_size > 1 else name
 
 
@@ -221,10 +187,7 @@ def end_lines(
     config: Mapping[str, Any],
     source: str | None = None,
 ) -> list[str]:
-    """Return how the run ended. rows: of metrics.csv. config, source: for the next commands.
-
-    source: of the data, if `bipe generate` has to be told whose segmenter to use.
-    """
+    """Return how the run ended. rows: of metrics.csv. source: if `bipe generate` needs its name."""
     lines = []
     if rows:
         last = rows[-1]
