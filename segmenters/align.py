@@ -74,8 +74,8 @@ def mark(anchors: Anchors, levels: Sequence[Cuts]) -> Marks:
 def anchors_from_offsets(text: str, offsets: npt.ArrayLike) -> Anchors:
     """Return anchors [tokens] from a fast tokenizer's character offsets [tokens, 2].
 
-    If it trims white space from offsets, tokens of only white space count as empty. Raises
-    ValueError for offsets outside the text.
+    If the tokenizer trims white space from offsets, tokens of only white space count as empty.
+    Raises ValueError for offsets outside the text.
     """
     require_type("text", text, str)
     spans = np.atleast_1d(np.asarray(offsets, dtype=np.int64))

@@ -82,7 +82,11 @@ def shares_of(segmenter: Segmenter, rules: Mapping[str, int], length: int) -> di
 
 
 def cuts_from_ends(ends: Iterable[int] | npt.ArrayLike, length: int) -> Cuts:
-    """Return cuts from ends in any order, repeated or not; SegmenterError for one outside."""
+    """Return the cuts of a text of `length` characters from the ends of its segments.
+
+    Ends may repeat and come in any order; 0 and `length` are optional. Raises SegmenterError for an
+    end outside of the text.
+    """
     if isinstance(ends, np.ndarray | array):
         places = np.asarray(ends, dtype=np.int64)
     else:
@@ -140,7 +144,10 @@ class Segmenter(ABC):
         """Return where segments end (characters), in any order; 0 and len(text) are optional."""
 
     def cut(self, text: str) -> Cuts:
-        """Return the cuts of the text: int64 [segments + 1], characters from 0 to len(text)."""
+        """Return the cuts of the text: int64 [segments + 1] character offsets from 0 to len(text).
+
+        Raises TypeError if `text` is not a string.
+        """
         if not isinstance(text, str):
             raise TypeError(f"text must be a str, was: {type(text).__name__}")
         return cuts_from_ends(self._ends(text), len(text))
@@ -151,9 +158,10 @@ class Segmenter(ABC):
         return ("segment",)
 
     def levels(self, text: str) -> tuple[Cuts, ...]:
-        """Return the cuts of each of `level_names`, of which the first are `cut(text)`.
+        """Return the cuts of each of `level_names`; those of the first are `cut(text)`.
 
-        Every cut of a level is a cut of the one before; a level that the text lacks is one segment.
+        Every cut of a level is a cut of the one before. A level that the text does not have is one
+        segment. Raises TypeError if `text` is not a string.
         """
         if len(self.level_names) == 1:
             return (self.cut(text),)

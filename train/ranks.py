@@ -31,7 +31,11 @@ class World:
 
 
 def world(environ: Mapping[str, str] = os.environ) -> World | None:
-    """Return the processes started together with this one; None if it is alone, or starts them."""
+    """Return the processes started together with this one; None if it is alone, or starts them.
+
+    Raises ConfigError for a job script of several tasks that forgets srun, and for nodes with
+    unequal numbers of processes.
+    """
     if "TORCHELASTIC_RUN_ID" in environ:
         by, size = "torchrun", int(environ.get("WORLD_SIZE", "1"))
         local = int(environ.get("LOCAL_WORLD_SIZE", size))

@@ -65,6 +65,7 @@ def requested() -> signal.Signals | None:
 
 
 def check(text: str = "") -> None:
+    """Raise Stopped if it was requested; text: what is kept, and how to go on."""
     if _requested is not None:
         raise Stopped(_requested, text)
 

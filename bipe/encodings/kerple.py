@@ -11,15 +11,17 @@ from collections.abc import Mapping
 from typing import Literal
 
 import torch
+from jaxtyping import Int
 from torch import Tensor, nn
 
-from bipe.bias import Bias, DistanceBias, KeyIds, QueryIds
-from bipe.encodings.content import Content, distances
+from bipe.bias import Bias, ContentBias, DistanceBias
+from bipe.encodings.base import Encoding
+from bipe.encodings.content import distances
 
 _LEAST, _LARGEST_POWER = 0.01, 2.0
 
 
-class Kerple(Content):
+class Kerple(Encoding):
     """A penalty on distance, with a trained kernel per head.
 
     p, a: None: trained; a number: fixed, for all heads. weighted: also shrink scores with distance,
@@ -56,12 +58,13 @@ class Kerple(Content):
     def starts(self) -> Mapping[str, float | None]:
         return dict.fromkeys(("p", "a", "weight_p", "weight_a"))
 
-    def bias(self, q_ids: QueryIds, k_ids: KeyIds) -> Bias:  # type: ignore[override]
+    def bias(self, q_ids: Int[Tensor, "batch query"], k_ids: Int[Tensor, "batch key"]) -> Bias:
         if self.weighted:
-            return super().bias(q_ids, k_ids)
+            return ContentBias(encoding=self, q_ids=q_ids, k_ids=k_ids)
         return DistanceBias(function=self.of_distance, q_ids=q_ids, k_ids=k_ids)
 
     def of_distance(self, distance: Tensor) -> Tensor:
+        """Return the bias at distances ``(...)``: ``(head, ...)``."""
         if self.kernel == "power":
             return -_power(_kept(self.a), _kept(self.p, _LARGEST_POWER), distance)
         p, a = (_kept(x).view(-1, *[1] * distance.ndim) for x in (self.p, self.a))
@@ -71,11 +74,26 @@ class Kerple(Content):
     def layered(self) -> bool:  # type: ignore[override]
         return self.weighted
 
-    def content(self, q, k, plain, q_ids, k_ids, allowed, state):  # type: ignore[no-untyped-def]
+    def state(self, layer: int, q_ids: Tensor, k_ids: Tensor) -> None:
+        return None
+
+    def content(
+        self,
+        q: Tensor,
+        k: Tensor,
+        plain: Tensor,
+        q_ids: Tensor,
+        k_ids: Tensor,
+        allowed: Tensor,
+        state: None,
+    ) -> Tensor:
         distance = distances(q_ids, k_ids).clamp(min=0)
         weight_p = _kept(self.weight_p, _LARGEST_POWER)
         shrunk = torch.expm1(-_power(_kept(self.weight_a), weight_p, distance)).transpose(0, 1)
         return plain * q.shape[-1] ** -0.5 * shrunk + self.of_distance(distance).transpose(0, 1)
+
+    def valued(self, weights: Tensor, q_ids: Tensor, k_ids: Tensor, state: None) -> None:
+        return None
 
 
 def _kept(parameter: Tensor, largest: float | None = None) -> Tensor:

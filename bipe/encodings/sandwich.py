@@ -32,5 +32,6 @@ class Sandwich(Encoding):
         return DistanceBias(function=self.of_distance, q_ids=q_ids, k_ids=k_ids)
 
     def of_distance(self, distance: Tensor) -> Tensor:
+        """Return the bias at distances ``(...)``: ``(head, ...)``, float64."""
         waves = (distance[..., None].double() * self.frequencies).cos() - 1
         return self.scales.view(-1, *[1] * distance.ndim) * waves.sum(-1)

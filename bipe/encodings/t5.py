@@ -34,6 +34,7 @@ class T5(Encoding):
         return DistanceBias(function=self.of_distance, q_ids=q_ids, k_ids=k_ids)
 
     def of_distance(self, distance: Tensor) -> Tensor:
+        """Return the bias at distances ``(...)``: ``(head, ...)``."""
         index = bucket(distance, buckets=len(self.table), longest=self.longest)
         return self.table[index].movedim(-1, 0)
 

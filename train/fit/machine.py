@@ -83,7 +83,8 @@ def product_rates(
 def precision_of(asked: Any, *, resumed: Path | None, width: int = 768, alone: bool = True) -> str:
     """Return the precision of a run; auto: that with which it began, or else the fast one.
 
-    resumed: the folder of the run, if it may be resumed. width, alone: see `fast_precision`.
+    resumed: the folder of the run, if it may be resumed. width, alone: see `fast_precision`. Raises
+    ConfigError for other values.
     """
     known = {None: "32-true", 32: "32-true", "32": "32-true", "bf16": "bf16-mixed"}
     known |= {name: name for name in ("32-true", "bf16-mixed", "auto")}
@@ -106,7 +107,8 @@ def precision_of(asked: Any, *, resumed: Path | None, width: int = 768, alone: b
 def placed(trainer: Mapping[str, Any], world: World | None) -> dict[str, Any]:
     """Return the trainer's section with the devices and nodes of the processes that were started.
 
-    Its defaults (one device, or all of them) give way; other numbers must agree.
+    Its defaults (one device, or all of them) give way; other numbers must agree. Raises ConfigError
+    if they do not, and for all GPUs of a machine that has none.
     """
     devices, nodes = trainer.get("devices", "auto"), trainer.get("num_nodes", 1)
     if world is not None:

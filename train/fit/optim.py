@@ -73,8 +73,9 @@ def muon(
     both: dict[str, Any] = {"lr": lr, "weight_decay": weight_decay}
     parts: list[torch.optim.Optimizer] = []
     if in_blocks:
-        scaled: Any = {"momentum": momentum, "adjust_lr_fn": "match_rms_adamw"}
-        parts.append(torch.optim.Muon(in_blocks, **both, **scaled))
+        parts.append(
+            torch.optim.Muon(in_blocks, **both, momentum=momentum, adjust_lr_fn="match_rms_adamw")
+        )
     if others or not parts:
         parts.append(adamw(others, **both, betas=betas, eps=eps, fused=False))
     return Together(parts)

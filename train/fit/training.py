@@ -144,8 +144,10 @@ def _fit(
 ) -> None:
     files = folder / runs.METRICS, folder / runs.MODEL
     resumed_at = None if entry.checkpoint is None else entry.step
-    how: Any = {"resumed_at": resumed_at, "validate_every": fit.validate_every}
-    with watched(trainer, module.model, rows, files=files, config=config, **how):
+    with watched(
+        trainer, module.model, rows, files=files, config=config,
+        resumed_at=resumed_at, validate_every=fit.validate_every,
+    ):  # fmt: skip
         trainer.fit(module, rows, ckpt_path=entry.checkpoint)
         state, notes = _trained(trainer, module, rows)
         if trainer.is_global_zero:
@@ -248,8 +250,10 @@ def _trained(
 
 def make_trainer(fit: Fit, *, folder: Path, config: Mapping[str, Any]) -> lightning.Trainer:
     """Return a Lightning trainer with our own checkpoints, numbers and loggers."""
-    how: Any = {"loggers": fit.loggers, "facts": environment, "allowed": fit.training.allowed}
-    tracking = Tracking(folder=folder, config=config, **how)
+    tracking = Tracking(
+        folder=folder, config=config,
+        loggers=fit.loggers, facts=environment, allowed=fit.training.allowed,
+    )  # fmt: skip
     background = Background() if fit.checkpoint_async else None
     with quiet(), as_config_error("trainer: ", MisconfigurationException):
         trainer = fit.trainer(

@@ -136,6 +136,7 @@ def columns_of(schema: Any, keys: Sequence[str] | None = None) -> list[str]:
 
 
 def check_conditions(conditions: Conditions | None) -> None:
+    """Raise DataError with the key of an invalid condition."""
     for field, condition in (conditions or {}).items():
         if not isinstance(condition, Mapping):
             _require_list(f"filter.{field}", condition)
@@ -158,6 +159,7 @@ def check_conditions(conditions: Conditions | None) -> None:
 
 
 def keeps(row: Mapping[str, Any], conditions: Conditions | None, *, where: str) -> bool:
+    """Return whether all conditions hold for a row; DataError names a missing field."""
     return all(
         _holds(dig(row, field, where=f"{where}: ", parameter="filter"), condition)
         for field, condition in (conditions or {}).items()

@@ -174,8 +174,10 @@ class JSONL(Rows, Files):
                 yield found
             del found
 
-    def parse(self, held: list[bytes], *, id: str, where: str, offset: int) -> Any:
-        """Pop a line from its list and return its document or a `Bad`; None for an empty line."""
+    def parse(
+        self, held: list[bytes], *, id: str, where: str, offset: int
+    ) -> Document | Bad | None:
+        """Pop a line from its list and return its document; None for an empty line."""
         line = held.pop()
         with bad_where(where, rule="not UTF-8"):
             text, replaced = decode(line, errors=self.encoding_errors, offset=offset)

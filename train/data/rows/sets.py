@@ -52,6 +52,7 @@ class DataSets:
         return dict(self.manifests[folder]["sources"][own]["splits"][split])
 
     def levels_of(self, source: str) -> tuple[int, ...]:
+        """Return the numbers of the levels of a source that are read; DataError if it has none."""
         folder, own = self._place(source)
         manifest = self.manifests[folder]["sources"][own]
         return levels_read(manifest, self.level, self.coarser, what=f"{folder / own}: rows.")

@@ -75,9 +75,9 @@ def export(
 ) -> Iterator[Exported]:
     """Write each split of a prepared data set to OUT/SOURCE, and tokenizer.json to OUT.
 
-    sequences: those of Megatron. level: the finest to write (`shards.level_of`); its segments are
-    the first. DataError for an unknown format, an `out` that is not new or empty, or damaged data;
-    a failed export leaves nothing behind.
+    sequences: those of Megatron, "documents" or "segments". level: the finest to write, by number
+    or name (`shards.level_of`); its segments are the first. Raises DataError for an unknown format,
+    an `out` that is not new or empty, or damaged data; a failed export leaves nothing behind.
     """
     out = Path(out)
     for key, value, known in (("format", format, FORMATS), ("sequences", sequences, SEQUENCES)):

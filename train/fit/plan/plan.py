@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 
@@ -293,8 +293,8 @@ def _paces(
                 )
         elif measured is not None:
             days = (tokens * each.flops.model + tested) / measured.flops_per_second / 86400
-            told: Any = {"fits": None, "assumed": f"at the FLOP/s of {measured.run}"}
-            yield Pace(device="this machine", days=days, device_days=days, **told)
+            said = f"at the FLOP/s of {measured.run}"
+            yield Pace(device="this machine", days=days, device_days=days, fits=None, assumed=said)
 
 
 def _checkpoints(weights: Weights, schedule: Schedule, folder: Path) -> Checkpoints:

@@ -132,10 +132,10 @@ class Wandb(_Client):
         import wandb as client
 
         unsent: Any = dict.fromkeys(("disable_code", "disable_git", "x_disable_meta"), True)
-        waits: Any = {"init_timeout": _INIT_S, "finish_timeout": _FINISH_S}
         settings = client.Settings(
             **unsent,
-            **waits,
+            init_timeout=_INIT_S,
+            finish_timeout=_FINISH_S,
             console="off",
             finish_timeout_raises=True,
             program="bipe",

@@ -60,8 +60,8 @@ def watched(
         # A model whose sources have different segmenters is stored without one.
         asks = reads_segments(model.scheme) and not (written / SEGMENTER).is_file()
         source = next(iter(rows.source_names)) if asks else None
-        named: Any = {"folder": folder, "model": written, "config": config}
-        _show(end_lines(read_numbers(metrics), **named, source=source))
+        found = read_numbers(metrics)
+        _show(end_lines(found, folder=folder, model=written, config=config, source=source))
 
 
 def _show(lines: Sequence[str]) -> None:

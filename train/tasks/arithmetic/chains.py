@@ -3,8 +3,9 @@
     ArithmeticChains      (7+5)*3 = 1*3 = 3      one per line: a training row holds many steps
     ArithmeticProblems    (7+5)*3=1*3=3          one per document, identified by its expression
 
-The task of Feng et al. (arXiv 2305.15408). A keyed hash of the expression decides the split of a
-problem, whatever the seed and the mix, so training and test never overlap.
+The task of Feng et al. (arXiv 2305.15408), with which BiPE (arXiv 2401.16421) tests length
+extrapolation. A document is a function of the seed and its number. A keyed hash of the expression
+decides the split of a problem, whatever the seed and the mix, so training and test never overlap.
 """
 
 import json

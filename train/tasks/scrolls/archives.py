@@ -34,7 +34,8 @@ _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, Runtim
 def rows(path: str, *, task: str, split: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each row of a split with its place: file, member and row number (from 1).
 
-    path: an archive, a folder with ``<task>.zip`` or ``<task>/<split>.jsonl``, or an address.
+    path: an archive, a folder with ``<task>.zip`` or ``<task>/<split>.jsonl``, or the address of an
+    archive or of a folder of archives. Raises DataError for an unreadable file or row.
     """
     with _opened(path, task=task, split=split) as (name, lines):
         for number in itertools.count(1):
