@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from bipe.build import ALLOWED, TARGET, build, faults_of
-from bipe.decoder import Decoder, DecoderConfig
+from bipe.decoder import Decoder, DecoderConfig, has_width_of_model
 from bipe.encodings import Encoding, Scheme
 from bipe.encodings.base import as_scheme
 from bipe.sealing import (
@@ -131,7 +131,7 @@ def require_shapes(
         raise ValueError(f"{len(held)} tensors are too few for n_layer={config.n_layer}")
     for node in _nodes(config.encoding):
         ours = str(node.get(TARGET)).startswith("bipe.")
-        for name in _WIDTHS:
+        for name in _WIDTHS if has_width_of_model(node) or not ours else _WIDTHS[1:]:
             own, size = node.get(name), getattr(config, name)
             if isinstance(own, int) and (own > size or (ours and own != size)):
                 raise ValueError(f"encoding.{name} must be that of the decoder, {size}, was: {own}")

@@ -24,7 +24,7 @@ from bipe.attention.context import Context, refuse_shared
 from bipe.attention.dispatch import InLayer, choose_attention
 from bipe.attention.eager import Attention, padded
 from bipe.attention.passes import pass_attention, seen_later
-from bipe.build import ALLOWED, Of, build
+from bipe.build import ALLOWED, TARGET, Of, build
 from bipe.cache import Cache
 from bipe.encodings import Encoding, Scheme
 from bipe.encodings.base import as_scheme, counts_length, far_of, levels_of, of_layer, require_hook
@@ -110,15 +110,18 @@ class DecoderConfig:
         return self.kv_heads * self.head_width
 
 
+def has_width_of_model(described: Mapping[Any, Any]) -> bool:
+    name = str(described.get(TARGET))  # a Sandwich has waves, as many as it likes
+    return name.startswith("bipe.") and not name.endswith(".Sandwich")
+
+
 def _require_sizes(described: Any, config: DecoderConfig, path: str) -> None:
     """Raise ValueError for an encoding that is described for a model of other sizes."""
     if isinstance(described, list | tuple):
         described = dict(enumerate(described))
     elif not isinstance(described, Mapping):
         return
-    name = str(described.get("_target_", ""))
-    ours = name.startswith("bipe.") and not name.endswith(".Sandwich")  # its width is of waves
-    for key in ("n_head", "head_width", *(["width"] if ours else [])):
+    for key in ("n_head", "head_width", *(["width"] if has_width_of_model(described) else [])):
         size, own = getattr(config, key), described.get(key)
         if own is not None and own != size:
             raise ValueError(f"{path}.{key} must be that of the model, {size}, was: {own}")

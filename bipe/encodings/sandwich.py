@@ -12,6 +12,8 @@ from torch import Tensor
 from bipe.bias import DistanceBias, KeyIds, QueryIds
 from bipe.encodings.base import Encoding
 
+_WIDEST = 1 << 16
+
 
 class Sandwich(Encoding):
     """A fixed penalty that grows with the logarithm of the distance. width: d, even."""
@@ -21,8 +23,8 @@ class Sandwich(Encoding):
 
     def __init__(self, *, n_head: int, width: int = 128, theta: float = 10000.0) -> None:
         super().__init__()
-        if width % 2 or width < 2:
-            raise ValueError(f"width must be even and at least 2, was: {width}")
+        if width % 2 or not 2 <= width <= _WIDEST:
+            raise ValueError(f"width must be even and from 2 to {_WIDEST}, was: {width}")
         pairs = torch.arange(1, width // 2 + 1, dtype=torch.float64)
         self.constant("frequencies", theta ** (-2 * pairs / width))
         heads = torch.arange(1, n_head + 1, dtype=torch.float64)

@@ -5,6 +5,7 @@ import json
 import pytest
 import torch
 
+from bipe import Decoder, DecoderConfig
 from bipe.checkpoint import CheckpointError, load_model, save_model
 from bipe.layouts import config_from_official, from_official, to_official
 from bipe.sealing import sealed
@@ -19,6 +20,16 @@ def test_a_saved_model_computes_the_same(scheme, tmp_path):
     tokens, at = random_batch(2, 40, seed=0)
     assert notes == {"row_length": 40} and loaded.config == model.config
     assert torch.equal(loaded(tokens, at), model(tokens, at))
+
+
+def test_an_encoding_with_a_width_of_its_own_comes_back(tmp_path):
+    waves = {"_target_": "bipe.encodings.sandwich.Sandwich", "n_head": 4, "width": 64}
+    small = {"vocab_size": 64, "width": 32, "n_layer": 1, "n_head": 4, "mlp_width": 32}
+    save_model(Decoder(DecoderConfig(**small, encoding=waves)), tmp_path / "model")
+    assert load_model(tmp_path / "model")[0].config.encoding == waves
+    waves["width"] = 1 << 40
+    with pytest.raises(ValueError, match="even and from 2 to 65536, was: 1099511627776"):
+        Decoder(DecoderConfig(**small, encoding=waves))
 
 
 def test_a_tied_head_stays_tied(tmp_path):
