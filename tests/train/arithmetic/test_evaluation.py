@@ -15,11 +15,6 @@ from bipe import Decoder, DecoderConfig, Positions
 from segmenters import ArithmeticSteps, mark
 from tests.train import studies
 from train.data.reading.split import Split
-from train.data.rows.choices import Packing
-from train.data.rows.loader import IGNORED, collate
-from train.data.rows.packing import Rows
-from train.data.rows.sets import DataSets
-from train.data.tokenizing.vocabulary import END
 from train.errors import DataError
 from train.evals.arithmetic import (
     Arithmetic,
@@ -169,25 +164,6 @@ def chains(tmp_path_factory):
     words += ("evaluate.arithmetic.operators=[2,3]",)
     run_command("prepare", composed(*words))
     return words, folder
-
-
-def test_rows_of_chains_score_what_stands_behind_the_first_equals_sign(chains):
-    _, folder = chains
-    data = DataSets(folder / "data").open("chains", "train")
-    for strategy in ("single", "best_fit"):
-        packing = Packing(strategy=strategy, prompt_level=0)
-        rows = Rows(data=data, row_length=48, packing=packing)
-        assert len(rows) > 5
-        tokenizer = Symbols().build()
-        for number in range(0, len(rows), 7):
-            row = rows.row(number)
-            told = {"step": 0, "step_targets": 0, "rows_after": 1, "tokens_after": 0}
-            batch = collate([row], sources=[0], continues=False, **told)
-            scored = [int(t) for t in batch.targets[0] if t != IGNORED]
-            whole = tokenizer.decode(row.tokens[: len(row.tokens) - row.padding])
-            wanted = [text.partition(EQUALS)[2] + END for text in whole.split(END) if text]
-            assert tokenizer.decode(scored) == "".join(wanted)
-            assert rows.targets(number) == len(scored)
 
 
 @pytest.fixture(scope="module")

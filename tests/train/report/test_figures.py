@@ -117,15 +117,12 @@ def test_a_figure_has_only_colours_of_the_page_and_names_of_its_own():
         assert 'role="img"' in drawn and "<title>t</title>" in drawn and "http" not in drawn
 
 
-def test_a_heat_map_shows_every_number_and_marks_what_is_missing():
+def test_cells_and_bars_show_every_number():
     shares = {(8, 0.0): 0.0, (8, 1.0): 0.25, (16, 0.0): math.nan, (16, 1.0): 1.0}
     drawn = heat_map(shares, name="a", title="t", trained=8).svg()
     texts = [text.text for text in ElementTree.fromstring(drawn).iter("text")]
     shown = ["0", DAGGER, "25", "100"]
     assert [text for text in texts if text in shown] == shown and "longer than trained" in texts
-
-
-def test_histogram_bars_are_as_tall_as_their_shares():
     rows = [Histogram(label="a", detail="", shares=(0.5, 0.25, 0.25), mean=2.0)]
     drawn = histograms(rows, name="a", title="t", edges=(1, 2, 4, math.inf)).svg()
     tall = []
@@ -134,9 +131,6 @@ def test_histogram_bars_are_as_tall_as_their_shares():
             ys = [float(y) for y in re.findall(r"[ML] \S+ (\S+)", group.find("path").get("d"))]
             tall.append(max(ys) - min(ys))
     assert tall == pytest.approx([tall[0], tall[0] / 2, tall[0] / 2], abs=1e-3)
-
-
-def test_values_find_their_bins():
     edges = (1, 2, 4, math.inf)
     assert [place(v, edges) for v in (1, 1.5, 3, 9, 0)] == [0.0, 0.5, 1.5, 2.5, 0.0]
 

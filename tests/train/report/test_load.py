@@ -2,15 +2,24 @@
 
 import json
 import math
+import random
+from pathlib import Path
+from statistics import fmean
 
+import numpy as np
+import pandas as pd
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from tests.train.data.corpora import prepared
 from train.data.reading.files import JSONL
 from train.data.reading.split import Split
 from train.errors import ReportError, UserError
+from train.evals.intervals import half_width, interval
 from train.evals.rows import FILE
 from train.report.load import load, load_growth
+from train.report.table import labelled, over_seeds
 
 
 def test_every_row_of_a_run_is_in_the_table(make):
@@ -113,3 +122,139 @@ def test_what_preparation_writes_can_be_read(make, tmp_path):
     assert whole["segments_of_length"].sum() == whole["segments"]
     assert rows[rows.length.notna() & (rows.measure == "documents")].value.sum() == 39
     assert rows.stop.max() == math.inf and len(held["sample"]["cuts"]) > 2
+
+
+SEEDS = (0, 1, 2)
+
+
+def seeded(make, *, factor=1.0, bilevel=False, seeds=SEEDS, **told):
+    """Runs of several seeds; seeds differ by some percent, models on one seed by one ratio."""
+    made = []
+    for seed in seeds:
+        one = make.run(bilevel=bilevel, seed=seed, **told)
+        noise = random.Random(seed).uniform(0.95, 1.05)
+        own = random.Random(f"{seed}/{factor}").uniform(0.999, 1.001)
+        for length in (512, 1024, 8192):
+            one.change("perplexity", 10 * noise * own * factor, length=length)
+        made.append(one)
+    return made
+
+
+def value(results, measure, **at):
+    (row,) = results.cells(measure, **at).itertuples()
+    return row
+
+
+def test_a_run_without_an_evaluation_does_not_hide_those_of_other_seeds(make):
+    made = seeded(make)
+    made[1].rows = []
+    results = make.results(*made)
+    mean = value(results, "perplexity", source="prose", length=1024)
+    logs = [math.log(row.value) for one in made for row in one.rows
+            if (row.measure, row.source, row.length) == ("perplexity", "prose", 1024)]  # fmt: skip
+    ends = [math.exp(fmean(logs) + side * half_width(logs)) for side in (-1, 0, 1)]
+    assert ([mean.low, mean.value, mean.high], mean.seeds) == (pytest.approx(ends), 2)
+    assert results.unmeasured == [made[1].name]
+    two = load(make.folders(*made[:2], place="two"))
+    (alone,) = two.cells("perplexity", source="prose", length=512).itertuples()
+    first = next(row for row in made[0].rows if row.measure == "perplexity" and row.length == 512)
+    assert alone[1:].count(first.value) == alone.seeds == 1
+
+
+def test_runs_that_a_seed_would_not_tell_apart_keep_their_own_names(make):
+    made = [make.run(seed=n, name=f"rope_seed{n}" if n else "rope") for n in SEEDS]
+    for one in made[1:]:
+        one.config["lr"] = 1
+    results = make.results(*made, make.run("ALiBi"))
+    assert [arm.label for arm in results.arms] == ["rope", "rope_seed1", "ALiBi"]
+    assert results.labels == ["rope", "rope_seed1", "rope_seed2", "ALiBi"]
+
+
+def test_losses_and_shares_are_averaged_as_they_are_and_trials_are_summed(make):
+    made = seeded(make)
+    for seed, one in enumerate(made):
+        one.change("accuracy", 0.3 + 0.3 * seed, length=512)
+    results = make.results(*made)
+    at = {"task": "passkey", "length": 512}
+    whole = value(results, "accuracy", depth=None, **at)
+    assert (whole.value, whole.low, whole.high) == (pytest.approx(0.6), 0.0, 1.0)
+    assert interval([0.3, 0.6, 0.9], share=True) == (0.0, 1.0)
+    assert value(results, "accuracy", depth=0.5, **at).value == pytest.approx(0.6)
+    assert value(results, "trials", depth=0.5, **at).value == 30
+    assert value(results, "trials", depth=None, **at).value == 90
+    assert value(results, "training_loss", stop=8192).value == 5.0
+    assert value(results, "training_skipped_steps").value == 0
+
+
+def test_what_a_seed_lacks_the_mean_lacks(make):
+    whole, part = seeded(make, seeds=(0, 1))
+    part.rows = [row for row in part.rows if row.source != "code" and row.length != 1024]
+    results = make.results(whole, part)
+    cells = results.cells("perplexity")
+    assert set(zip(cells.source, cells.length, strict=True)) == {("prose", 512), ("prose", 8192)}
+    assert results.cells("accuracy", task="passkey", length=1024).empty
+
+
+def test_a_mean_of_what_is_not_finite_is_not_finite(make):
+    one, two = seeded(make, seeds=(0, 1))
+    two.change("perplexity", None, length=512).change("accuracy", None, length=512, depth=0.5)
+    results = make.results(one, two)
+    assert math.isnan(value(results, "perplexity", source="prose", length=512).value)
+    assert math.isnan(value(results, "accuracy", task="passkey", length=512, depth=None).value)
+    assert math.isfinite(value(results, "perplexity", source="prose", length=1024).value)
+
+
+def test_models_are_compared_seed_by_seed(make):
+    ours = seeded(make, bilevel=True, factor=0.9)
+    results = make.results(*seeded(make, seeds=(0, 1, 2, 7)), *ours)
+    ((flat, bilevel),) = results.pairs()
+    assert (flat.label, bilevel.label) == ("RoPE", "BiPE-RoPE")
+    found = results.ratios(bilevel, flat)
+    row = found[(found.source == "prose") & (found.length == 512)].iloc[0]
+    held = results.table.query("measure == 'perplexity' and length == 512 and source == 'prose'")
+    one, two = (held[held.arm == arm.label].set_index("seed").value for arm in (bilevel, flat))
+    assert row.value == pytest.approx(math.exp(fmean(np.log((one / two).dropna()))))
+    assert row.seeds == 3 and row.low < row.value < row.high < 0.95
+
+
+def test_what_has_no_seed_in_common_is_not_compared_and_two_forms_make_no_pair(make):
+    made = [make.run(seed=0), make.run(bilevel=True, seed=1)]
+    results = make.results(*made)
+    ((flat, bilevel),) = results.pairs()
+    assert results.ratios(bilevel, flat).empty
+    other = make.run(bilevel=True, name="other")
+    other.config["steps"] = 5
+    folders = [run.folder for run in results.runs]
+    assert load([*make.folders(other, place="more"), *folders]).pairs() == []
+
+
+@settings(max_examples=12)
+@given(st.lists(st.lists(st.floats(1e-6, 1e6), min_size=2, max_size=4), min_size=1, max_size=4))
+def test_means_equal_those_made_one_by_one(places):
+    size = min(map(len, places))
+    at = dict.fromkeys(("variant", "source", "task", "unit", "note"), "")
+    at |= dict.fromkeys(("step", "depth", "start", "operators", "stop", "low", "high"), math.nan)
+    rows = pd.DataFrame([
+        {**at, "arm": "a", "measure": measure, "length": length, "value": values[seed]}
+        for measure in ("nll", "perplexity") for length, values in enumerate(places)
+        for seed in range(size)
+    ])  # fmt: skip
+    found = over_seeds(rows, {"a": size})
+    assert len(found) == 2 * len(places) and set(found.seeds) == {size}
+    for row in found.itertuples():
+        values = places[int(row.length)][:size]
+        if row.measure == "nll":
+            ends = interval(values)
+        else:
+            ends = tuple(math.exp(min(end, 709)) for end in interval([*map(math.log, values)]))
+        assert (row.low, row.high) == pytest.approx(ends, rel=1e-6, abs=1e-9)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["a", "b", "x/y"]), st.sampled_from(
+    ["/x/y", "/z/y", "/x/y/", "/a", "/x/a"])), max_size=6))  # fmt: skip
+@example([("RoPE", "x/rope"), ("RoPE", "y/rope"), ("ALiBi", "y/alibi")])
+def test_no_two_labels_are_equal(named):
+    labels = labelled([(name, Path(path)) for name, path in named])
+    assert len(set(labels)) == len(named)
+    if ("RoPE", "x/rope") in named:
+        assert labels == ["x/rope", "y/rope", "ALiBi"]

@@ -1,6 +1,8 @@
-"""Examples and an encoder without files: a byte tokenizer, sentences, drawn texts."""
+"""Examples and an encoder without files; zip archives of rows in the official format."""
 
 import functools
+import json
+import zipfile
 
 import numpy as np
 import tokenizers
@@ -65,3 +67,17 @@ class DrawnTask:
     def examples(self, split):
         seed = self.seed + list(self.sizes).index(split)
         return drawn_examples(self.sizes[split], seed=seed, words=self.words)
+
+
+def row(number, *, input="What?\n\nA text.", output="An answer", **other):
+    return {"id": f"i{number}", "pid": f"i{number}_0", "input": input, "output": output, **other}
+
+
+def archive(path, *, task="qmsum", **splits):
+    """An archive with these splits; a split is a list of rows, or bytes as they stand."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made:
+        for split, rows in splits.items():
+            if not isinstance(rows, bytes):
+                rows = "".join(json.dumps(one) + "\n" for one in rows).encode()
+            made.writestr(f"{task}/{split}.jsonl", rows)
+    return path

@@ -2,17 +2,14 @@
 
 import importlib.util
 import os
-import pickle
-import shutil
 import sys
 from pathlib import Path
 
-import dill
 import pytest
 
 from tests.train.data.corpora import content
 from tests.train.data.preparing.disturbed import ROOT, run, write_corpus
-from train.data.preparing.engines import Local, Ray, Slurm, pipeline
+from train.data.preparing.engines import Local, Ray, Slurm
 from train.errors import DataError, MissingPackage
 
 SBATCH = """#!{python}
@@ -105,20 +102,3 @@ def test_ray_gives_the_bytes_of_a_local_run(corpus, tmp_path):
 def test_no_ray_is_said(corpus, tmp_path):
     with pytest.raises(MissingPackage, match=r"engine=ray needs ray: pip install .*\[ray\]"):
         run(corpus[0], tmp_path / "out", engine=Ray())
-
-
-def test_the_pipeline_travels(corpus, tmp_path):
-    """What an executor pickles, by either library, makes the same parts."""
-
-    class Keeps(Local):
-        def run(self, work, *, watch):
-            raise LookupError(work)
-
-    with pytest.raises(LookupError) as kept:
-        run(corpus[0], tmp_path / "out", engine=Keeps())
-    (work,) = kept.value.args
-    for library in (pickle, dill):
-        (step,) = library.loads(library.dumps(pipeline(work)))
-        step(None, 0, len(work.tasks))
-        assert work.result(0)
-        shutil.rmtree(work.place(0))

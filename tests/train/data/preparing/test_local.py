@@ -26,7 +26,6 @@ from tests.train.data.preparing.disturbed import (
 from train.data.preparing.engines import Local
 from train.data.preparing.source import Source
 from train.data.reading import documents as parts
-from train.errors import DataError
 
 
 @pytest.fixture(autouse=True)
@@ -35,26 +34,20 @@ def small_parts(monkeypatch):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Deadly(Newline):
-    """Kills its own process at a document."""
-
-    def cut(self, text):
-        if "def f():" in text:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().cut(text)
-
-
-@dataclass(frozen=True, kw_only=True)
 class Breaks(Newline):
-    """Cannot cut some documents."""
+    """Cannot cut some documents, or kills its own process at them."""
+
+    kills: bool = False
 
     def cut(self, text):
+        if "def f():" in text and self.kills:
+            os.kill(os.getpid(), signal.SIGKILL)
         if "def f():" in text:
             raise SegmenterError("cannot", offset=3)
         return super().cut(text)
 
 
-def test_the_bytes_do_not_depend_on_the_number_of_workers(tmp_path):
+def test_the_bytes_do_not_depend_on_the_number_of_workers_or_parts(tmp_path, monkeypatch):
     texts = write_corpus(tmp_path / "in", seed=1, documents=60)
     run(tmp_path / "in", tmp_path / "one")
     expected = content(tmp_path / "one")
@@ -63,17 +56,9 @@ def test_the_bytes_do_not_depend_on_the_number_of_workers(tmp_path):
     run(tmp_path / "in", tmp_path / "apart", engine=Local(workers=1, isolate=True))
     assert content(tmp_path / "apart") == expected
     assert ids_of(tmp_path / "one", "rows", "text") == sorted(texts)
-
-
-def test_the_bytes_do_not_depend_on_the_division(tmp_path, monkeypatch):
-    write_corpus(tmp_path / "in", seed=3)
-    made = {}
-    for size in (1500, 10**9):
-        monkeypatch.setattr(parts, "SMALLEST", size)
-        given = sources(tmp_path / "in")
-        corpora.prepared(given, tmp_path / str(size), vocab_size=300, engine=Local(workers=1))
-        made[size] = content(tmp_path / str(size))
-    assert made[1500] == made[10**9]
+    monkeypatch.setattr(parts, "SMALLEST", 10**9)
+    run(tmp_path / "in", tmp_path / "undivided")
+    assert content(tmp_path / "undivided") == expected
 
 
 def prepared(folder, segmenter):
@@ -83,18 +68,15 @@ def prepared(folder, segmenter):
     return made
 
 
-def test_a_document_that_kills_every_worker_ends_the_run(tmp_path):
+def test_a_fault_in_a_worker_is_the_same_fault_here_and_its_death_ends_the_run(tmp_path):
     write_corpus(tmp_path / "in", seed=4, documents=30)
-    with pytest.raises(DataError, match=r"workers were killed 3 times in a row while"):
-        prepared(tmp_path, Deadly())
-    assert not (tmp_path / "out" / "manifest.json").exists()
-
-
-def test_a_fault_in_a_worker_is_the_same_fault_here(tmp_path):
-    write_corpus(tmp_path / "in", seed=4)
-    with pytest.raises(SegmenterError, match=r"document 'doc[0-9]+': character 3: cannot"):
-        prepared(tmp_path, Breaks())
-    assert not (tmp_path / "out" / "manifest.json").exists()
+    for kills, told in (
+        (True, r"workers were killed 3 times in a row while"),
+        (False, r"document 'doc[0-9]+': character 3: cannot"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            prepared(tmp_path, Breaks(kills=kills))
+        assert not (tmp_path / "out" / "manifest.json").exists()
     assert not prepared(tmp_path, Newline()).kept
 
 

@@ -5,15 +5,21 @@ import json
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from segmenters import Auto, Given, Newline, Pattern
 from segmenters.align import anchors_from_offsets, mark
 from segmenters.base import SegmenterError
 from tests.train.data.corpora import content, ids_of, prepared, write_rows
 from tests.train.data.faulty import FaultyDisk
-from train.data.preparing.engines import Local, Ray, Slurm
-from train.data.preparing.source import Corpus, Datatrove, Length, Source
+from tests.train.data.preparing.test_local import Breaks
+from train.data.preparing import duplicates
+from train.data.preparing.duplicates import hash_of
+from train.data.preparing.engines import Local
+from train.data.preparing.source import Datatrove, Length, Source
 from train.data.reading import SPLITS
+from train.data.reading import documents as parts
 from train.data.reading.files import JSONL, TextFiles
 from train.data.reading.split import Split
 from train.data.store.folder import read_top
@@ -24,8 +30,8 @@ from train.errors import DataError
 SPLIT = Split(validation=0.2, test=0.3)
 
 
-@pytest.fixture
-def corpus(tmp_path):
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
     draw = np.random.default_rng(0)
     words = ["cat", "sat", "on", "the", "mat", "42", "\u4e2d\u6587", "\U0001f600", "def f():"]
     rows = []
@@ -34,7 +40,7 @@ def corpus(tmp_path):
         ends = draw.choice([" ", ". ", "\n", "\n\n", "\n    "], len(picked))
         text = "".join(word + end for word, end in zip(picked, ends, strict=True))
         rows.append({"id": f"doc{number}", "text": text})
-    return write_rows(tmp_path / "corpus.jsonl", rows)
+    return write_rows(tmp_path_factory.mktemp("in") / "corpus.jsonl", rows)
 
 
 def run(
@@ -54,33 +60,37 @@ def run(
     return prepared({"tiny": source}, out, if_exists=if_exists, **made)
 
 
-def test_marks_on_disk_equal_marks_recomputed_from_offsets(corpus, tmp_path):
-    run(corpus, tmp_path / "out")
-    tokenizer = LoadTokenizer(path=tmp_path / "out").build()
+@pytest.fixture(scope="module")
+def whole(corpus, tmp_path_factory):
+    """The folder of the prepared corpus."""
+    return run(corpus, tmp_path_factory.mktemp("out") / "out").folder
+
+
+def test_marks_on_disk_equal_marks_recomputed_from_offsets(corpus, whole):
+    tokenizer = LoadTokenizer(path=whole).build()
     texts = {document.id: document.text for document in JSONL(path=corpus, id_key="id")}
     seen = set()
     for split in SPLITS:
-        data = open_dataset(tmp_path / "out" / "tiny" / split)
+        data = open_dataset(whole / "tiny" / split)
         for index, id in enumerate(data.document_ids()):
             tokens, marks = data.document(index)
             encoding = tokenizer.fast.encode(texts[id])
             assert tokens.tolist() == [*encoding.ids, tokenizer.eos_id]
             anchors = anchors_from_offsets(texts[id], encoding.offsets)
-            assert np.array_equal(marks[:-1], mark(anchors, [Newline().cut(texts[id])]))
-            assert marks[-1] == 0
+            expected = mark(anchors, [Newline().cut(texts[id])])
+            assert marks.tolist() == [*expected.tolist(), 0]
             assert data.document_bytes[index] == len(texts[id].encode())
             assert SPLIT.of(id) == split
             seen.add(id)
     assert seen == set(texts)
 
 
-def test_statistics_agree_with_the_shards(corpus, tmp_path):
-    run(corpus, tmp_path / "out")
-    found = json.loads((tmp_path / "out" / "statistics.json").read_text())
+def test_statistics_agree_with_the_shards(whole):
+    found = json.loads((whole / "statistics.json").read_text())
     tiny = found["sources"]["tiny"]
     lengths = []
     for split in SPLITS:
-        data = open_dataset(tmp_path / "out" / "tiny" / split)
+        data = open_dataset(whole / "tiny" / split)
         starts = np.flatnonzero(data.starts(0, len(data.tokens)))
         lengths += np.diff(starts, append=len(data.tokens)).tolist()
     overall = tiny["tokens_per_segment"]
@@ -97,16 +107,15 @@ def test_statistics_agree_with_the_shards(corpus, tmp_path):
     assert sample["split"] == "test"
     assert (sample["cuts"][0], sample["cuts"][-1]) == (0, len(sample["text"]))
     assert sorted(set(sample["cuts"])) == sample["cuts"]
-    assert "## tiny" in (tmp_path / "out" / "README.md").read_text()
+    assert "## tiny" in (whole / "README.md").read_text()
 
 
-class Breaks(Newline):
-    """Fails in the middle of the corpus."""
-
-    def cut(self, text):
-        if "42" in text:
-            raise SegmenterError("cannot", offset=3)
-        return super().cut(text)
+def test_progress_is_plain_lines_without_a_terminal(corpus, tmp_path, capsys):
+    prepared({"tiny": JSONL(path=corpus, id_key="id")}, tmp_path / "out", progress=True)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:2] == ["tokenizer", "1 part of tiny"]
+    assert "40 documents" in lines[2]
+    assert "MB/s" in lines[2] and "0.00" not in lines[2]
 
 
 class Gaps(Newline):
@@ -125,7 +134,7 @@ def test_a_failure_in_the_middle_leaves_nothing(corpus, tmp_path, monkeypatch):
         FaultyDisk(patch, fail_at=60, error=errno.ENOSPC, stays=True)
         with pytest.raises(DataError, match=r"no room is left.*set data= or out="):
             run(corpus, tmp_path / "out")
-    assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_a_standing_data_set_is_refused_kept_or_overwritten(corpus, tmp_path):
@@ -148,15 +157,12 @@ def test_a_standing_data_set_is_refused_kept_or_overwritten(corpus, tmp_path):
     run(corpus, out, if_exists="overwrite", tokenizer=larger)
     assert read_top(out)["tokenizer"]["vocab_size"] == 280
     assert not (out / ".part").exists()
-
-
-def test_other_files_in_the_folder_are_never_touched(corpus, tmp_path):
-    out = tmp_path / "out"
-    out.mkdir()
-    (out / "thesis.txt").write_text("mine")
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "thesis.txt").write_text("mine")
     with pytest.raises(DataError, match=r"contains thesis\.txt, which is not part of a prepared"):
-        run(corpus, out, if_exists="overwrite")
-    assert [path.name for path in out.iterdir()] == ["thesis.txt"]
+        run(corpus, other, if_exists="overwrite")
+    assert [path.name for path in other.iterdir()] == ["thesis.txt"]
 
 
 def test_the_split_is_a_function_of_the_id():
@@ -167,29 +173,6 @@ def test_the_split_is_a_function_of_the_id():
     assert split.of("document 7") == "test"
     other = Split(validation=0.1, test=0.2, salt="other")
     assert sum(split.of(id) != other.of(id) for id in ids) > 1000
-
-
-def corpus_of(sources):
-    return Corpus(sources=sources, tokenizer=TrainBPE())
-
-
-@pytest.mark.parametrize(
-    ("make", "told"),
-    [
-        (lambda: corpus_of({"../a": 0}), r"consist of letters, digits, - and _, was: \.\./a"),
-        (lambda: corpus_of({}), "at least one source"),
-        (lambda: Length(min_characters=5, max_characters=4), "max_characters must be at least"),
-        (lambda: Datatrove(filter="NoFilter").check(), "filter must be one of .*GopherQuality"),
-        (lambda: Datatrove(filter="GopherQualityFilter", options={"no": 1}).check(), "'no'"),
-        (lambda: Local(workers=0), r"engine\.workers must be at least 1, was: 0"),
-        (lambda: Slurm(partition="x", memory_gb=0), r"engine\.memory_gb must be at least 1"),
-        (lambda: Slurm(partition="x\ny"), r"engine\.partition must be one line"),
-        (lambda: Ray(workers=0), r"engine\.workers must be at least 1, was: 0"),
-    ],
-)
-def test_what_cannot_be_asked_is_refused(make, told):
-    with pytest.raises(DataError, match=told):
-        make()
 
 
 @pytest.mark.parametrize(
@@ -234,15 +217,6 @@ def test_filters_count_what_they_drop_in_their_order(tmp_path):
     told = made.manifest["request"]["sources"]["tiny"]["filters"]
     assert [filter["filter"] for filter in told] == ["Length", "RegexFilter"]
     assert "left out, by RegexFilter: 1" in (tmp_path / "out" / "README.md").read_text()
-
-
-def test_progress_is_plain_lines_without_a_terminal(corpus, tmp_path, capsys):
-    reader = JSONL(path=corpus, id_key="id")
-    prepared({"tiny": reader}, tmp_path / "out", progress=True)
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[:2] == ["tokenizer", "1 part of tiny"]
-    assert "40 documents" in lines[2]
-    assert "MB/s" in lines[2] and "0.00" not in lines[2]
 
 
 def test_a_segmenter_may_be_chosen_for_each_document_and_is_counted(tmp_path):
@@ -333,3 +307,47 @@ def test_a_corpus_that_changed_is_begun_again(tmp_path, monkeypatch):
     lenient(JSONL(path=path), tmp_path / "out")
     found = json.loads((tmp_path / "out" / "statistics.json").read_text())
     assert found["sources"]["tiny"]["sample"]["text"] == "two"
+
+
+WHITE = st.sampled_from(["", " ", "\n", "\t\n ", "\u3000"])
+
+
+@given(st.lists(st.text("ab\u00e9")), st.lists(WHITE, min_size=1), st.integers(1, 9))
+def test_the_hash_knows_words_and_no_white_space(words, whites, size):
+    text = "".join(word + (whites[i % len(whites)] or " ") for i, word in enumerate(words))
+    plain = hash_of(" ".join(text.split()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(duplicates, "_SLICE", size)
+        assert hash_of(text) == hash_of(f"\n {text}") == plain
+    assert hash_of(text + " c") != plain
+    assert len({hash_of(text) for text in ("a b", "ab", "a", "b a")}) == 4
+
+
+def test_the_first_of_equal_documents_stays(tmp_path, monkeypatch):
+    monkeypatch.setattr(parts, "SMALLEST", 2000)
+    draw = np.random.default_rng(1)
+    texts = [f"text number {number} " * int(draw.integers(5, 20)) for number in range(30)]
+    first, expected, sources = set(), {"a": [], "b": []}, {}
+    for name, (low, high) in {"a": (0, 20), "b": (10, 30)}.items():
+        rows = [{"id": f"{name}empty", "text": ""}]
+        for number in range(60):
+            text = texts[int(draw.integers(low, high))]
+            id = f"{name}{number}"
+            rows.append({"id": id, "text": text + " " * int(draw.integers(3))})
+            if text not in first and len(text) >= 120:
+                first.add(text)
+                expected[name].append(id)
+        reader = JSONL(path=write_rows(tmp_path / f"{name}.jsonl", rows), id_key="id")
+        filters = [Length(min_characters=120, max_characters=10_000)]
+        sources[name] = Source(documents=reader, segmenter=Newline(), filters=filters)
+    corpus = {"split": Split(validation=0.2, test=0.2), "deduplicate": True}
+    prepared(sources, tmp_path / "one", corpus=corpus, engine=Local(workers=1))
+    monkeypatch.setattr(duplicates, "_AT_ONCE", 7)
+    made = prepared(sources, tmp_path / "out", corpus=corpus, engine=Local(workers=1))
+    assert content(tmp_path / "one") == content(tmp_path / "out")
+    for name, ids in expected.items():
+        assert ids_of(tmp_path / "out", name) == sorted(ids)
+        entry = made.manifest["sources"][name]
+        dropped = entry["duplicates"] + entry["filtered"].get("Length", 0)
+        assert dropped + len(ids) == 61 and entry["duplicates"] > 5
+    assert "duplicates" in (tmp_path / "out" / "README.md").read_text()

@@ -12,15 +12,19 @@ from hypothesis import strategies as st
 
 from segmenters import Auto, Coq, Given, Lines, Mixed, Sentences
 from tests.train.data.corpora import write_rows
+from train.data.preparing.engines import Local, Ray, Slurm
+from train.data.preparing.source import Corpus, Datatrove, Length
 from train.data.reading import SPLITS
 from train.data.reading.corpora import PackageCode
 from train.data.reading.documents import REPLACEMENT, Document, clean, decode, unwrap
-from train.data.reading.fields import columns_of, fields_of
+from train.data.reading.fields import fields_of
 from train.data.reading.files import CSV, JSONL, Parquet, TextFiles
 from train.data.reading.hub import HuggingFace
 from train.data.reading.repositories import Repositories
 from train.data.reading.split import Split
+from train.data.tokenizing.vocabulary import TrainBPE
 from train.errors import DataError
+from train.tasks.arithmetic.chains import ArithmeticChains
 
 TEXTS = ["One.\r\nTwo.\n", "", "caf\N{LATIN SMALL LETTER E WITH ACUTE} \N{GRINNING FACE}\n\n x"]
 
@@ -111,6 +115,8 @@ def test_a_fault_is_named_with_its_place_and_its_cure(
 
 
 TEXT = TextFiles(path="x")
+NEEDED = {JSONL: {"path": "x"}, ArithmeticChains: {"documents": 1, "chains": 1}}
+NEEDED |= {Corpus: {"tokenizer": TrainBPE()}}
 
 
 @pytest.mark.parametrize(
@@ -128,6 +134,18 @@ TEXT = TextFiles(path="x")
         (Repositories, {"of": JSONL(path="x")}, "key must name the field"),
         (PackageCode, {"packages": "numpy"}, "packages must be a list of names, was: numpy"),
         (PackageCode, {"packages": ["nowhere"]}, "package nowhere is not installed; run: pip"),
+        (ArithmeticChains, {"modulus": 12}, "modulus must be a prime, so that division works, was"),
+        (ArithmeticChains, {"operators": (4, 1)}, "operators must be"),
+        (ArithmeticChains, {"chains": 0}, "chains must be at least 1, was: 0"),
+        (Corpus, {"sources": {"../a": 0}}, r"consist of letters, digits, - and _, was: \.\./a"),
+        (Corpus, {"sources": {}}, "at least one source"),
+        (Length, {"min_characters": 5, "max_characters": 4}, "max_characters must be at least"),
+        (Datatrove, {"filter": "NoFilter"}, "filter must be one of .*GopherQuality"),
+        (Datatrove, {"filter": "GopherQualityFilter", "options": {"no": 1}}, "'no'"),
+        (Local, {"workers": 0}, r"engine\.workers must be at least 1, was: 0"),
+        (Ray, {"workers": 0}, r"engine\.workers must be at least 1, was: 0"),
+        (Slurm, {"partition": "x", "memory_gb": 0}, r"engine\.memory_gb must be at least 1"),
+        (Slurm, {"partition": "x\ny"}, r"engine\.partition must be one line"),
         (HuggingFace, {"path": "owner/name.py"}, "Name the files instead"),
         (JSONL, {"filter": {"a": "x"}}, r"filter\.a must be a list of values, was: 'x'"),
         (JSONL, {"filter": {"a": {"above": 3}}}, r"filter\.a must be one of at_least, .*: above"),
@@ -139,7 +157,7 @@ TEXT = TextFiles(path="x")
 )
 def test_what_cannot_be_asked_is_refused(make, options, told):
     with pytest.raises(DataError, match=told):
-        made = make(**({"path": "x"} if make is JSONL else {}) | options)
+        made = make(**NEEDED.get(make, {}) | options)
         made.check()
 
 
@@ -297,14 +315,6 @@ def test_a_list_of_texts_is_one_text_with_given_boundaries(tmp_path, kind):
     assert (first.text, second.text) == ("1 + 1\n= 2.", "")
     given = Given(field="steps").choose(text=first.text, meta=first.meta)
     assert given.cut(first.text).tolist() == [0, 6, 10]
-
-
-def test_only_the_columns_of_known_fields_are_read():
-    meta = {"source": "", "blob": "", "language": [{"name": "C"}]}
-    row = {"text": "", "blob": "", "lang": "", "meta": meta}
-    schema = arrow.Table.from_pylist([row]).schema
-    assert sorted(columns_of(schema)) == ["lang", "meta.language", "meta.source"]
-    assert columns_of(schema, ["blob"]) == ["blob", "meta.blob"]
 
 
 def test_what_is_too_long_for_a_name_is_not_kept():

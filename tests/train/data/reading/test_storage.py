@@ -15,12 +15,17 @@ from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.train.data.corpora import write_rows
 from train.data.reading import documents as parts
 from train.data.reading import storage as lines
-from train.data.reading.documents import Bad
+from train.data.reading.corpora import PackageCode
+from train.data.reading.documents import Bad, Part, grouped, part_size
+from train.data.reading.fields import keeps
 from train.data.reading.files import JSONL, Parquet, TextFiles
+from train.data.reading.hub import HuggingFace
 from train.disk.manifest import redacted
 from train.errors import DataError
+from train.tasks.arithmetic.chains import ArithmeticChains
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -43,26 +48,19 @@ def as_lines(rows):
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
 
 
-def in_parts(reader):
-    return [document for part in reader.division() for document in reader.take(part)]
-
-
-def texts(documents):
+def texts_of(documents):
     return [document.text for document in documents]
 
 
 @pytest.mark.parametrize("suffix", PACK)
-def test_packed_files_are_read_in_pieces_that_miss_and_double_nothing(
-    tmp_path, rows, suffix, monkeypatch
-):
-    monkeypatch.setattr(parts, "SMALLEST", 200)
+def test_packed_files_are_read_in_pieces_that_miss_and_double_nothing(tmp_path, rows, suffix):
     data = as_lines(rows)
     # Two packed files, one after the other, are one.
     packed = PACK[suffix](data[:1000]) + PACK[suffix](data[1000:])
     (tmp_path / f"a.jsonl.{suffix}").write_bytes(packed)
     reader = JSONL(path=tmp_path)
     whole = list(reader)
-    assert texts(whole) == [row["text"] for row in rows]
+    assert texts_of(whole) == [row["text"] for row in rows]
     assert len(reader.parts()) > 1
     assert sorted(in_parts(reader), key=lambda d: int(d.id.rpartition(":")[2])) == whole
 
@@ -78,7 +76,7 @@ def test_a_packed_file_cut_short_is_a_fault_or_one_bad_file(
         in_parts(JSONL(path=tmp_path))
     found = in_parts(JSONL(path=tmp_path, on_bad="skip"))
     assert [item.rule for item in found if isinstance(item, Bad)] == ["cut short"]
-    kept = texts(item for item in found if not isinstance(item, Bad))
+    kept = texts_of(item for item in found if not isinstance(item, Bad))
     assert len(set(kept)) == len(kept)
     assert set(kept) <= {row["text"] for row in rows}
 
@@ -124,9 +122,10 @@ def test_addresses_that_fsspec_knows(rows):
     memory.pipe("/corpus/c.txt", b"text")
     wanted = [row["text"] for row in rows]
     reader = JSONL(path="memory://corpus")
-    assert texts(in_parts(reader)) == wanted
+    assert texts_of(reader) == wanted
+    assert sorted(texts_of(in_parts(reader))) == sorted(wanted)
     assert [document.id for document in reader][29:31] == ["a.jsonl:30", "deep/b.jsonl.gz:1"]
-    assert texts(JSONL(path="memory://corpus/*.jsonl")) == wanted[:30]
+    assert texts_of(JSONL(path="memory://corpus/*.jsonl")) == wanted[:30]
     assert [d.id for d in TextFiles(path="memory://corpus/c.txt")] == ["c.txt"]
     assert reader.fingerprint()["files"] == 2
     with pytest.raises(DataError, match="path=memory://nowhere: there is no such file"):
@@ -146,7 +145,7 @@ def test_files_in_a_zip_archive(tmp_path, rows):
     assert sorted(d.text for d in found) == sorted(row["text"] for row in rows)
     assert {d.id.partition(":")[0] for d in found} == {"deep/a.jsonl", "b.jsonl.xz"}
     chained = JSONL(path=f"zip://deep/a.jsonl::file://{archive}")
-    assert texts(chained) == [row["text"] for row in rows[:30]]
+    assert texts_of(chained) == [row["text"] for row in rows[:30]]
     with pytest.raises(DataError, match=r"no file in it matches pattern=\*\*/\*\.txt"):
         TextFiles(path=archive).check()
     archive.write_bytes(b"PK")
@@ -169,3 +168,83 @@ def test_what_grants_access_is_not_told(address, told):
     reader = TextFiles(path=address)
     assert told in reader.label()
     assert reader.__class__.__mro__[2].fingerprint(reader)["path"] == told
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch):
+    monkeypatch.setattr(parts, "SMALLEST", 300)
+
+
+def in_parts(reader):
+    """As workers read them: a part travels as JSON."""
+    found = []
+    for part in reader.division():
+        where = json.loads(json.dumps(dict(part.where)))
+        found += reader.take(Part(where=where, size=part.size))
+    return found
+
+
+@given(st.lists(st.integers(0, 50)), st.integers(1, 60))
+def test_groups_keep_the_order_and_are_large_enough(sizes, size):
+    groups = list(grouped(enumerate(sizes), size=size))
+    assert [item for group, _ in groups for item in group] == list(range(len(sizes)))
+    assert [sum(sizes[item] for item in group) for group, _ in groups] == [h for _, h in groups]
+    assert all(held >= size for _, held in groups[:-1])
+
+
+def test_the_size_of_a_part_is_bounded():
+    assert part_size(0) == part_size(10) == 300
+    assert part_size(10**15) == parts.LARGEST
+    assert 300 < part_size(10**6) < parts.LARGEST
+
+
+@pytest.mark.parametrize(
+    "reader",
+    [
+        ArithmeticChains(documents=11, chains=4),
+        PackageCode(packages=["numpy"], min_characters=3000, max_characters=6000),
+    ],
+)
+def test_generated_and_installed_documents(reader, monkeypatch):
+    whole = list(reader)
+    assert len(reader.parts()) > 1
+    assert in_parts(reader) == whole
+    monkeypatch.setattr(parts, "SMALLEST", 10**9)
+    assert in_parts(reader) == whole
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for file in range(3):
+        rows = [{"text": f"{file}-{row}", "n": 10 * file + row} for row in range(40)]
+        write_rows(tmp_path / f"{file}.jsonl", rows)
+    return tmp_path
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+def test_data_sets_of_the_hub(folder, streaming):
+    options = {"path": "json", "data_files": str(folder / "*.jsonl"), "streaming": streaming}
+    reader = HuggingFace(**options)
+    whole = list(reader)
+    assert len(whole) == len({document.id for document in whole}) == 120
+    assert len(reader.parts()) > 2
+    assert in_parts(reader) == whole
+    assert in_parts(HuggingFace(**options, limit=50)) == whole[:50]
+
+
+@pytest.mark.parametrize("kind", [JSONL, Parquet, HuggingFace])
+def test_rows_are_filtered_alike(folder, kind):
+    import pyarrow.json
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pyarrow.json.read_json(folder / "1.jsonl"), folder / "1.parquet")
+    path = {"path": "json", "data_files": str(folder / "1.jsonl")}
+    given = path if kind is HuggingFace else {"path": folder / f"1.{kind.__name__.lower()}"}
+    conditions = {"n": {"at_least": 12, "at_most": 30, "not": [20]}, "text": {"matches": "-[2-9]"}}
+    found = [document.text for document in in_parts(kind(**given, filter=conditions))]
+    # 1-2 to 1-20, those whose number begins with 2 to 9, and of them not 1-10.
+    assert found == [f"1-{n}" for n in range(2, 21) if str(n)[0] in "23456789"]
+    for key, condition in ("a", {"at_least": 0}), ("a", {"matches": "."}), ("b.c", {"at_least": 3}):
+        assert not keeps({"a": None, "b": {"c": 2.5}}, {key: condition}, where="")
+    with pytest.raises(DataError, match=r"filter=no is not a field"):
+        in_parts(kind(**given, filter={"no": [1]}))

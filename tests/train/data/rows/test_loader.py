@@ -1,5 +1,6 @@
-"""Batches and loaders: the same global batch however it is spread; stages; what is refused."""
+"""Loaders: every target once, however a batch is spread, staged or resumed; what is refused."""
 
+import threading
 from dataclasses import fields
 
 import numpy as np
@@ -10,40 +11,181 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from bipe.positions import Carry, Positions
-from tests.train.data.corpora import random_documents, write_shards
-from tests.train.data.streams import Stream
+from tests.train.data.corpora import Stream
 from train.data.rows.choices import PACKINGS, Packing, by_temperature
 from train.data.rows.curriculum import Curriculum, Stages
 from train.data.rows.loader import IGNORED, RowLoader, ValidationLoader
 from train.data.rows.order import RowOrder
 from train.data.rows.packing import Rows
-from train.data.store.shards import open_dataset
 from train.errors import DataError
 
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    folders = []
-    for source, (documents, longest) in enumerate([(30, 50), (4, 900)]):
-        folders.append(tmp_path_factory.mktemp(f"s{source}"))
-        lengths = np.random.default_rng(source).integers(2, longest, documents)
-        write_shards(folders[-1], random_documents(lengths, levels=1), levels=1)
-    return folders
+LENGTH, BATCH = 32, 8
 
 
-def rows(folders, **packing):
-    return {
-        f"s{index}": Rows(data=open_dataset(folder), row_length=32, packing=Packing(**packing))
-        for index, folder in enumerate(folders)
+def staged(budget, *steps):
+    stages = [{"length": length, "steps": n} for length, n in zip((8, 16), steps, strict=False)]
+    return Curriculum(stages=stages, budget=budget)
+
+
+CURRICULA = {"none": staged("rows"), "tokens": staged("tokens", 2, 3), "rows": staged("rows", 3, 5)}
+
+
+def sources(packing, split="restart"):
+    draw = np.random.default_rng(3)
+    lengths = {"short": draw.integers(1, 30, 60), "long": draw.integers(100, 400, 7), "tiny": [2]}
+    data = {name: Stream(each, name=name, seed=1) for name, each in lengths.items()}
+    how = Packing(strategy=packing, split_documents=split)
+    rows = {name: Rows(data=each, row_length=LENGTH, packing=how) for name, each in data.items()}
+    return data, RowOrder(rows=rows, seed=7)
+
+
+def loaders(mixture, *, world=1, micro=2, curriculum="none", **options):
+    stages = Stages(curriculum=CURRICULA[curriculum], row_length=LENGTH, global_batch=BATCH)
+    given = {"order": mixture, "micro_batch": micro, "global_batch": BATCH, "stages": stages}
+    given |= {"end_row": len(mixture), "steps": stages.steps(len(mixture)), "world": world}
+    return [RowLoader(**given | {"rank": rank} | options) for rank in range(world)]
+
+
+def scored(batches):
+    """(source, target) of all scored targets, each the token behind its place."""
+    for batch in batches:
+        here = batch.targets != IGNORED
+        assert torch.equal(batch.targets[here], batch.tokens[here] + 1)
+    return sorted(
+        (source, int(token))
+        for batch in batches
+        for source, targets in zip(batch.source.tolist(), batch.targets, strict=True)
+        for token in targets[targets != IGNORED]
+    )
+
+
+def every_target(data):
+    return sorted(
+        (index, int(token)) for index, each in enumerate(data.values()) for token in each.inner()
+    )
+
+
+@pytest.mark.parametrize("curriculum", CURRICULA)
+@pytest.mark.parametrize("packing", PACKINGS)
+def test_every_target_comes_once(packing, curriculum):
+    data, mixture = sources(packing)
+    assert len(mixture) % BATCH  # the last batch is short
+    ranks = [list(loader) for loader in loaders(mixture, world=2, curriculum=curriculum)]
+    assert len({len(batches) for batches in ranks}) == 1
+    together = [batch for batches in ranks for batch in batches]
+    assert all(batch.carry is None and batch.marks.dtype == torch.uint8 for batch in together)
+    assert scored(together) == every_target(data)
+    for step in {batch.step for batch in together}:
+        parts = [batch for batch in together if batch.step == step]
+        count = sum(int((batch.targets != IGNORED).sum()) for batch in parts)
+        assert {batch.step_targets for batch in parts} == {count}
+    assert max(batch.rows_after for batch in together) == len(mixture)
+    assert {batch.tokens_after for batch in together} == {
+        batch.rows_after * LENGTH for batch in together
     }
 
 
-def loader(folders, *, packing="concat", split_documents="restart", **options):
-    made = rows(folders, strategy=packing, split_documents=split_documents)
-    mixture = RowOrder(rows=made, weights={"s0": 1, "s1": 3}, seed=5)
-    return RowLoader(
-        **({"order": mixture, "micro_batch": 8, "global_batch": 8, "steps": 12} | options)
-    )
+@pytest.mark.parametrize(("world", "micro"), [(1, 2), (2, 4), (4, 1)])
+def test_the_global_batch_does_not_depend_on_how_it_is_spread(world, micro):
+    _, mixture = sources("concat")
+    told = {"steps": 12, "end_row": None}
+    (whole,) = loaders(mixture, micro=BATCH, **told)
+    spread = [list(loader) for loader in loaders(mixture, world=world, micro=micro, **told)]
+    turns = BATCH // (world * micro)
+    for step, batch in enumerate(whole):
+        parts = [each[step * turns + turn] for turn in range(turns) for each in spread]
+        for name in ("tokens", "source"):
+            joined = torch.cat([getattr(part, name) for part in parts])
+            assert torch.equal(joined, getattr(batch, name))
+        assert {(part.step, part.rows_after) for part in parts} == {(step, BATCH * (step + 1))}
+        count = sum(int((part.targets != IGNORED).sum()) for part in parts)
+        assert {part.step_targets for part in parts} == {count}
+        assert batch.source.shape == (BATCH,) and batch.to("meta").tokens.device.type == "meta"
+
+
+@pytest.mark.parametrize("packing", PACKINGS)
+def test_parts_have_the_positions_of_their_documents(packing):
+    """Read in parts, with positions that continue: each token stands where its document has it."""
+    data, mixture = sources(packing, "continue")
+    whole = [
+        Positions.from_marks(torch.from_numpy(each.marks(0, len(each.tokens)))[None])
+        for each in data.values()
+    ]
+    batches = list(loaders(mixture, curriculum="rows", steps=6, end_row=None)[0])
+    assert {batch.tokens.shape[1] for batch in batches} == {8, 16}
+    for batch in batches:
+        carry = Carry.from_columns(batch.carry)
+        at = Positions.from_marks(batch.marks, carry=carry, padding=batch.padding)
+        for row, source in enumerate(batch.source.tolist()):
+            first = at.document[row] == at.document[row, 0]
+            if batch.padding is not None:
+                first &= ~batch.padding[row]
+            tokens = batch.tokens[row][first]
+            for name in ("token", "inter", "intra"):
+                expected = getattr(whole[source], name)[0, tokens]
+                assert torch.equal(getattr(at, name)[row][first], expected), name
+    for batch in loaders(mixture, steps=3, end_row=None)[0]:
+        carry = Carry.from_columns(batch.carry)
+        document = Positions.from_marks(batch.marks, carry=carry, padding=batch.padding).document
+        assert batch.packed == bool((document != document[:, :1]).any())
+
+
+@pytest.mark.parametrize("curriculum", CURRICULA)
+def test_a_resumed_loader_gives_the_tail_over_a_change_of_length(curriculum):
+    _, mixture = sources("concat")
+    world = 2
+    for rank, loader in enumerate(loaders(mixture, world=world, curriculum=curriculum)):
+        whole = list(loader)
+        for step in range(0, loader.steps + 1, 3):
+            consumed = min(loader.stages.consumed(step), len(mixture))
+            options = {"start_row": consumed, "start_step": step}
+            again = loaders(mixture, world=world, curriculum=curriculum, **options)[rank]
+            left = [batch for batch in whole if batch.step >= step]
+            for one, other in zip(left, again, strict=True):
+                assert torch.equal(one.tokens, other.tokens)
+                assert torch.equal(one.targets, other.targets)
+                assert (one.step, one.rows_after) == (other.step, other.rows_after)
+            if consumed < len(mixture):
+                told = {"curriculum": curriculum, "start_row": consumed}
+                assert loaders(mixture, **told)[0].start_step == step
+
+
+def test_a_budget_of_tokens_has_the_targets_of_long_rows_in_each_step():
+    _, mixture = sources("concat")
+    short = list(loaders(mixture, curriculum="tokens", micro=8)[0])
+    long = list(loaders(mixture, curriculum="none", micro=8)[0])
+    assert [scored([batch]) for batch in short] == [scored([batch]) for batch in long]
+    assert short[0].tokens.shape == (32, 8)
+
+
+def test_another_global_batch_goes_on_where_the_first_stopped():
+    data, mixture = sources("concat")
+    before = list(loaders(mixture, steps=2)[0])
+    steps = 2 + -(-(len(mixture) - 16) // 4)
+    given = {"steps": steps, "start_row": 16, "start_step": 2, "stages": None}
+    (after,) = loaders(mixture, micro=4, global_batch=4, **given)
+    rest = list(after)
+    assert rest[0].step == 2
+    assert scored([*before, *rest]) == every_target(data)
+
+
+def test_what_cannot_be_read_names_its_data_and_ends_the_thread():
+    data, mixture = sources("concat")
+    data["long"].tokens = data["long"].tokens[:50]  # cut short behind the map
+    with pytest.raises(
+        DataError, match=r"^long: row \d+ of source long cannot be read: IndexError"
+    ):
+        list(loaders(mixture)[0])
+    assert [t for t in threading.enumerate() if t.name == "bipe-rows"] == []
+
+
+def test_closing_the_loader_ends_its_threads():
+    _, mixture = sources("concat")
+    (loader,) = loaders(mixture)
+    one, other = iter(loader), iter(loader)
+    next(one), next(other)
+    loader.close()
+    assert [t for t in threading.enumerate() if t.name == "bipe-rows"] == []
 
 
 def equal(one, other):
@@ -54,47 +196,10 @@ def equal(one, other):
     return True
 
 
-@pytest.mark.parametrize(("world", "micro"), [(1, 2), (2, 4), (4, 1)])
-def test_the_global_batch_does_not_depend_on_how_it_is_spread(folders, world, micro):
-    whole = list(loader(folders))
-    spread = [
-        list(loader(folders, micro_batch=micro, rank=rank, world=world)) for rank in range(world)
-    ]
-    turns = 8 // (world * micro)
-    for step, batch in enumerate(whole):
-        parts = [
-            spread[rank][step * turns + turn] for turn in range(turns) for rank in range(world)
-        ]
-        for name in ("tokens", "source"):
-            joined = torch.cat([getattr(part, name) for part in parts])
-            assert torch.equal(joined, getattr(batch, name))
-        assert {(part.step, part.rows_after) for part in parts} == {(step, 8 * step + 8)}
-        scored = sum(int((part.targets != IGNORED).sum()) for part in parts)
-        assert {part.step_targets for part in parts} == {scored}
-
-
-@pytest.mark.parametrize("packing", PACKINGS)
-@pytest.mark.parametrize("split_documents", ["restart", "continue"])
-def test_targets_follow_their_tokens_inside_a_document(folders, packing, split_documents):
-    for batch in loader(folders, packing=packing, split_documents=split_documents, steps=6):
-        carry = Carry.from_columns(batch.carry) if batch.carry is not None else None
-        assert (carry is not None) == (split_documents == "continue")
-        positions = Positions.from_marks(batch.marks, carry=carry, padding=batch.padding)
-        same = positions.document[:, 1:] == positions.document[:, :-1]
-        same &= positions.document[:, 1:] >= 0
-        inner = batch.targets[:, :-1]
-        assert torch.equal(inner != IGNORED, same)
-        assert torch.equal(inner[same], batch.tokens[:, 1:][same])
-        one = bool((positions.document == positions.document[:, :1]).all())
-        assert batch.packed == (not one)
-        shapes = {(each.shape, each.dtype) for each in (batch.tokens, batch.targets)}
-        assert shapes == {((8, 32), torch.int64)} and batch.marks.dtype == torch.uint8
-        assert batch.source.shape == (8,) and batch.to("meta").tokens.device.type == "meta"
-
-
 @pytest.mark.parametrize("world", [2, 5])
-def test_validation_is_the_same_rows_however_spread(folders, world):
-    options = {"rows": rows(folders), "micro_batch": 3, "rows_per_source": 10}
+def test_validation_is_the_same_rows_however_spread(world):
+    rows = dict(enumerate(sources("concat")[1].rows))
+    options = {"rows": rows, "micro_batch": 3, "rows_per_source": 10}
     whole = list(ValidationLoader(**options))
     ranks = [list(ValidationLoader(**options, rank=rank, world=world)) for rank in range(world)]
     assert len({len(each) for each in ranks}) == 1
@@ -104,10 +209,14 @@ def test_validation_is_the_same_rows_however_spread(folders, world):
     assert [int((batch.targets != IGNORED).sum()) for batch in spread] == [
         batch.step_targets for batch in spread
     ]
-    assert sorted(torch.cat([batch.source for batch in whole]).tolist()) == [0] * 10 + [1] * 10
+    assert sorted(torch.cat([batch.source for batch in whole]).tolist()) == [
+        *[0] * 10,
+        *[1] * 10,
+        2,
+    ]
 
 
-def staged(*stages, global_batch=8, budget="rows"):
+def staged_to_64(*stages, global_batch=8, budget="rows"):
     stages = [{"length": length, "steps": steps} for length, steps in stages]
     curriculum = Curriculum(stages=stages, budget=budget)
     return Stages(curriculum=curriculum, row_length=64, global_batch=global_batch)
@@ -119,7 +228,7 @@ def staged(*stages, global_batch=8, budget="rows"):
     budget=st.sampled_from(["tokens", "rows"]),
 )
 def test_steps_and_rows_tell_each_other(lengths, steps, budget):
-    made = staged(*zip(lengths, steps, strict=False), global_batch=16, budget=budget)
+    made = staged_to_64(*zip(lengths, steps, strict=False), global_batch=16, budget=budget)
     consumed = np.cumsum([0] + [made.at(step).consumes for step in range(40)])
     for step in range(41):
         assert made.consumed(step) == consumed[step]
@@ -154,12 +263,12 @@ def loaded(**options):
         (lambda: loaded(rank=1), "rank must be from 0 to 0, was: 1"),
         (lambda: loaded(start_row=4), "start_row must be a multiple of global_batch=8, was: 4"),
         (lambda: loaded(micro_batch=0), "micro_batch must be at least 1, was: 0"),
-        (lambda: staged((64, 1)), r"must divide row_length \(64\) and be below.*was: 64"),
-        (lambda: staged((24, 1)), r"must divide row_length \(64\) and be below.*was: 24"),
-        (lambda: staged((16, 1), (16, 1)), r"m\[1\]\.length must be above.*\(16\), was: 16"),
-        (lambda: staged((16, 0)), r"curriculum\[0\]\.steps must be at least 1, was: 0"),
+        (lambda: staged_to_64((64, 1)), r"must divide row_length \(64\) and be below.*was: 64"),
+        (lambda: staged_to_64((24, 1)), r"must divide row_length \(64\) and be below.*was: 24"),
+        (lambda: staged_to_64((16, 1), (16, 1)), r"m\[1\]\.length must be above.*\(16\), was: 16"),
+        (lambda: staged_to_64((16, 0)), r"curriculum\[0\]\.steps must be at least 1, was: 0"),
         (lambda: Curriculum(stages=[{"length": 1, "no": 3}]), r"\[0\] must be \{length: tokens"),
-        (lambda: staged((4, 1)), r"multiple of row_length / length \(16\), or set rows.bud"),
+        (lambda: staged_to_64((4, 1)), r"multiple of row_length / length \(16\), or set rows.bud"),
         (lambda: some(row_length=0), "row_length must be at least 1, was: 0"),
         (lambda: some(strategy="x"), r"packing must be one of concat, best_fit.*was: x"),
         (lambda: some(split_documents="x"), "must be restart or continue, was: x"),

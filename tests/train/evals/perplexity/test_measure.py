@@ -1,6 +1,7 @@
 """Perplexity against length is what a plain loop over windows and tokens gives."""
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -8,15 +9,16 @@ import pytest
 import torch
 
 from bipe import Decoder, DecoderConfig, Positions
-from tests.train.data.streams import Stream
+from tests.train.data.corpora import Stream
 from train.data.store.shards import open_dataset
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.errors import DataError
 from train.evals.loop import Subject
+from train.evals.perplexity.key_tokens import Evaluator, LongPPL
 from train.evals.perplexity.measure import Perplexity, score
 from train.evals.perplexity.protocols import PROTOCOLS, Choice
-from train.evals.rows import Row
-from train.evals.texts import HeldOut
+from train.evals.rows import LEFT_OUT, Row
+from train.evals.texts import Excerpts, HeldOut
 
 ROW, LENGTHS = 16, [16, 32, 64]
 SCHEMES = {
@@ -73,6 +75,8 @@ def measured(model, texts, *, lengths=LENGTHS, tokens_per_batch=128):
         for one in made.rows(texts, protocol, partial(Row, length=length), model):
             found.setdefault(one.measure, []).append(one.value)
             found["note"] = one.note or found["note"]
+            if one.measure == "nll_by_position":
+                found.setdefault("bins", []).append((one.start, one.stop))
     return found
 
 
@@ -133,24 +137,6 @@ def test_it_is_the_exponential_of_the_mean_loss_over_tokens(name, texts, held_ou
     size = sum(len(tokenizer.decode(row).encode()) for row in texts.tokens)
     bits = found["nll"][0] / math.log(2) * texts.tokens.size / size
     assert found["bits_per_byte"][0] == pytest.approx(bits)
-    for size in (1, 10_000):
-        assert measured(model, texts, tokens_per_batch=size)["nll"] == pytest.approx(found["nll"])
-
-
-@pytest.mark.parametrize("lengths", [LENGTHS, [16, 64, 96]])
-def test_the_same_tokens_are_scored_at_every_length(lengths, cut, held_out):
-    """A model that looks at the last token only cannot tell one length from another."""
-    model = model_of("rope", held_out.manifest["vocab_size"])
-    for block in model.blocks:
-        torch.nn.init.zeros_(block.attention.output.weight)
-    found = measured(model, cut(lengths), lengths=lengths)
-    assert len(set(found["tokens_scored"])) == 1
-    assert found["nll"] == pytest.approx([found["nll"][0]] * len(lengths), rel=1e-6)
-
-
-def test_the_loss_by_position_covers_the_longest_length_alone(texts, held_out):
-    model = model_of("rope", held_out.manifest["vocab_size"])
-    found = measured(model, texts)
     nll, tokens = found["nll_by_position"], found["tokens_by_position"]
     assert sum(tokens) == found["tokens_scored"][0]
     total = sum(n * t for n, t in zip(nll, tokens, strict=True) if t)
@@ -158,33 +144,26 @@ def test_the_loss_by_position_covers_the_longest_length_alone(texts, held_out):
     whole = sum(found["document_nll"][-2:]) / sum(found["document_tokens"][-2:])
     assert whole == pytest.approx(found["nll"][-1]) and found["documents"][-1] == 2
     assert "first 64 tokens" in found["note"] and "multiples of 16" in found["note"]
-    windows = Choice(protocol="windows")
-    measured_by = Perplexity(choice=windows, documents=1, tokens_per_batch=64)
-    protocol = windows.at(64, row_length=ROW)
-    made = measured_by.rows(texts, protocol, partial(Row, length=64), model)
-    bins = [(row.start, row.stop) for row in made if row.measure == "nll_by_position"]
+    bins = found["bins"]  # of the longest length alone
     assert (bins[0][0], bins[-1][1]) == (0, 64)
     assert [stop for _, stop in bins[:-1]] == [start for start, _ in bins[1:]]
+    for size in (1, 10_000):
+        assert measured(model, texts, tokens_per_batch=size)["nll"] == pytest.approx(found["nll"])
 
 
-def test_lengths_beyond_the_texts_are_left_out_and_named(held_out, tokenizer):
+def test_lengths_beyond_the_texts_are_left_out_or_shorter_ones_take_their_place(
+    held_out, tokenizer, capsys
+):
     made = Perplexity(choice=Choice(protocol="windows"), documents=2, tokens_per_batch=128)
-    subject = Subject(
-        run=None, row_length=16, lengths=(16, 64, 10**6),
-        held_out=HeldOut({"proofs": held_out}, tokenizer),
-    )  # fmt: skip
+    held = HeldOut({"proofs": held_out}, tokenizer)
+    subject = Subject(run=None, row_length=16, lengths=(16, 64, 10**6), held_out=held)
     last, *_ = made.cells(subject)
     assert [cell.length for cell in made.cells(subject)] == [None, 64, 16]
     (row,) = last.measure
     assert (row.measure, row.length) == ("left_out", 10**6)
     assert row.note == "no document has 1000000 tokens"
-
-
-def test_where_no_document_is_long_enough_what_fits_is_measured(held_out, tokenizer, capsys):
-    made = Perplexity(choice=Choice(protocol="windows"), documents=2, tokens_per_batch=128)
-    held = HeldOut({"proofs": held_out}, tokenizer)
-    subject = Subject(run=None, row_length=8000, lengths=(8000, 16000), held_out=held)
-    cells = list(made.cells(subject))
+    capsys.readouterr()
+    cells = list(made.cells(replace(subject, row_length=8000, lengths=(8000, 16000))))
     told = capsys.readouterr().err
     assert "no document has 8000 tokens" in told and "the longest has 924; measured at 500." in told
     assert told.count("warning") == 1
@@ -203,11 +182,74 @@ def test_the_first_documents_that_are_long_enough_are_taken_from_their_start(tok
         held.excerpts("x", lengths=[21], limit=2)
 
 
-def test_a_uniform_model_has_the_perplexity_of_its_vocabulary(texts, held_out):
-    vocab_size = held_out.manifest["vocab_size"]
-    model = model_of("rope", vocab_size)
-    torch.nn.init.zeros_(model.head.weight)
-    found = measured(model, texts)
-    assert found["perplexity"] == pytest.approx([vocab_size] * 3, rel=1e-5)
-    by_position = [nll for nll in found["nll_by_position"] if nll is not None]
-    assert by_position == pytest.approx([math.log(vocab_size)] * len(by_position), rel=1e-5)
+VOCABULARY, CONTEXT, LENGTH = 23, 8, 24
+USUAL = {"alpha": 0.1, "beta": -6.0, "context": CONTEXT, "documents": 3, "tokens_per_batch": 64}
+
+
+def long_ppl(**told):
+    return LongPPL(**{"evaluator": None} | USUAL | told)
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    draw = np.random.default_rng(3)
+    tokens = draw.integers(0, VOCABULARY, (3, 2 * LENGTH))
+    return Excerpts(tokens, (draw.random(tokens.shape) < 0.2).astype(np.uint8) * 2, tokens.size)
+
+
+@torch.no_grad()
+def log_p(model, tokens, marks):
+    """The log-probability of the last token, given those before it."""
+    at = Positions.from_marks(torch.from_numpy(marks & 0xFE)[None], packed=False)
+    logits = model.logits(torch.from_numpy(tokens)[None], at)
+    return float(logits.log_softmax(-1)[0, -2, tokens[-1]])
+
+
+def by_single_tokens(model, judge, texts, *, length, alpha, beta):
+    """The twin: each token read by itself; the mean loss of key tokens, and their share."""
+    stride, losses, count = CONTEXT // 4, [], 0
+    for tokens, marks in zip(texts.tokens, texts.marks, strict=True):
+        for begin in range(0, len(tokens), length):
+            for end in range(begin + 2, begin + length + 1):
+                place = end - begin - 1
+                # From CONTEXT to CONTEXT + stride - 1 tokens: where the sliding window begins.
+                skipped = max(0, math.ceil((place + 1 - CONTEXT - stride) / stride)) * stride
+                short, long = slice(begin + skipped, end), slice(begin, end)
+                far = log_p(judge, tokens[long], marks[long])
+                near = log_p(judge, tokens[short], marks[short])
+                count += 1
+                if far - near > alpha and far > beta:
+                    losses.append(-log_p(model, tokens[long], marks[long]))
+    return np.mean(losses), len(losses) / count
+
+
+@pytest.mark.parametrize(
+    ("other", "length"), [(False, 2 * LENGTH), (True, LENGTH)], ids=["itself", "another"]
+)
+def test_long_ppl_is_that_of_single_tokens(other, length, drawn):
+    name = "bipe_alibi"
+    model = model_of(name, VOCABULARY)
+    judge, evaluator = model, None
+    if other:
+        judge = model_of("rope", VOCABULARY, init_std=0.5)
+        evaluator = Evaluator(name="judge", sha256="0", load=lambda: judge)
+    made = long_ppl(evaluator=evaluator)
+    value, share = made.rows(drawn, CONTEXT, partial(Row, length=length), model)
+    mean, expected = by_single_tokens(model, judge, drawn, length=length, alpha=0.1, beta=-6.0)
+    assert value.value == pytest.approx(math.exp(mean), rel=1e-4)
+    assert share.value == pytest.approx(expected, abs=1e-9)
+    assert 0.02 < share.value < 0.9
+
+
+def test_without_key_tokens_or_a_longer_context_there_is_no_value(drawn):
+    none = long_ppl(alpha=50.0)
+    value, share = none.rows(drawn, CONTEXT, partial(Row, length=LENGTH), model_of("rope", 23))
+    assert (value.value, value.low, share.value) == (None, None, 0.0)
+    held = HeldOut({"text": None}, None)
+    held.excerpts = lambda *_, **__: drawn
+    subject = Subject(run=None, row_length=16, lengths=(8, 16, 48, 128), held_out=held)
+    cells = [*long_ppl(context=None).cells(subject)]
+    reasons = [None if callable(cell.measure) else cell.measure[0] for cell in cells]
+    assert [row and row.measure for row in reasons] == [LEFT_OUT, None, None, LEFT_OUT]
+    assert "no longer than the short context of 8" in reasons[0].note
+    assert "no document has 128" in reasons[-1].note

@@ -4,12 +4,15 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.bipe.conftest import small_decoder
+from bipe import Decoder, Positions
+from bipe.extension import extend_config
+from tests.bipe.conftest import SCHEMES, small_decoder, stretch
 from train.errors import ConfigError
-from train.evals.perplexity.measure import perplexity, score
+from train.evals.perplexity.measure import hidden_states, perplexity, score, token_losses
 from train.evals.perplexity.protocols import (
     PROTOCOLS,
     BipeBlocks,
@@ -63,19 +66,10 @@ def test_no_token_is_scored_twice_and_all_windows_are_inside(sizes, name, length
     assert str(length) in protocol.definition or name == "full_context"
 
 
-@given(documents, st.integers(1, 30), st.data())
-def test_the_last_tokens_are_the_same_at_every_length(sizes, length, data):
-    last = data.draw(st.integers(1, length))
-    found = [LastK(length=n, last=last).windows(ends(sizes)) for n in (length, 2 * length)]
-    for short, long in zip(*found, strict=True):
-        assert short.stop == long.stop
-        assert long.start <= short.start <= short.first
-        assert short.stop - short.first == min(last, short.stop - short.start)
-
-
-@given(documents, st.integers(2, 30), st.integers(1, 6))
-def test_windows_score_the_same_at_every_length(sizes, row, factor):
-    scored = []
+@given(documents, st.integers(2, 30), st.integers(1, 6), st.data())
+def test_the_same_tokens_are_scored_at_every_length(sizes, row, factor, data):
+    last = data.draw(st.integers(1, row))
+    scored, ending = [], []
     for length in (row, factor * row):
         protocol = Windows(length=length, row_length=row)
         place = stream(sizes).place
@@ -83,7 +77,11 @@ def test_windows_score_the_same_at_every_length(sizes, row, factor):
         for window in protocol.windows(ends(sizes)):
             kept[window.start] = False
         scored.append(kept)
-    assert np.array_equal(*scored)
+        windows = LastK(length=length, last=last).windows(ends(sizes))
+        ending.append([(window.first, window.stop) for window in windows])
+        for window in windows:
+            assert window.stop - window.first == min(last, window.stop - window.start)
+    assert np.array_equal(*scored) and ending[0] == ending[1]
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
@@ -125,3 +123,74 @@ def test_the_averages_differ_where_windows_do():
     ):
         with pytest.raises(ConfigError, match="must be from 1 to"):
             kind(length=8, **options)
+
+
+NOTES = {
+    "row_length": 24,
+    "positions": {"segment": {"counted": 1, "maximum": 6, "p99": 4, "p99.9": 5}},
+}
+STRETCHES = {
+    "yarn": stretch("YaRN", factor=4.0),
+    "dynamic_ntk": stretch("DynamicNTK", factor=2.0),
+}
+
+
+def rows(model, *, batch=2, time=100, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    tokens = torch.randint(model.config.vocab_size, (batch, time), generator=generator)
+    opens = torch.rand(batch, time, generator=generator) < 0.2
+    return tokens, (opens * 2).to(torch.uint8)
+
+
+@torch.no_grad()
+def by_logits(model, tokens, marks, first):
+    """The twin: all logits at once, each token from those before it."""
+    log_p = model.logits(
+        tokens, Positions.from_marks(marks & 0xFE, packed=False, levels=model.levels)
+    ).log_softmax(-1)
+    picked = log_p[:, :-1].gather(-1, tokens[:, 1:, None])[..., 0]
+    return -picked[:, first - 1 :]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "first", "chunk"),
+    [(scheme, 40, 33) for scheme in SCHEMES]
+    # The first and the last token, long and short chunks.
+    + [("bilevel_learned_alibi", *edge) for edge in ((1, 16), (99, 16), (1, 99))],
+)
+def test_chunks_and_one_pass_are_what_all_logits_give(scheme, first, chunk):
+    model = small_decoder(scheme).eval()
+    tokens, marks = rows(model, seed=chunk)
+    expected = by_logits(model, tokens, marks, first)
+    whole = token_losses(model, tokens, marks, first=first)
+    parts = token_losses(model, tokens, marks, first=first, one_pass=8, chunk=chunk)
+    assert torch.allclose(whole, expected, atol=2e-5)
+    assert torch.allclose(parts, expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", STRETCHES)
+def test_a_stretched_model_is_the_same_in_chunks(name):
+    """A dynamic stretch counts with the whole row from its first chunk on."""
+    plain = small_decoder("bilevel_learned_rope")
+    model = Decoder(extend_config(plain.config, STRETCHES[name], notes=NOTES).config)
+    model.load_state_dict(plain.state_dict())
+    tokens, marks = rows(model.eval())
+    whole = token_losses(model, tokens, marks)
+    parts = token_losses(model, tokens, marks, one_pass=10, chunk=17)
+    assert torch.allclose(whole, parts, atol=2e-5)
+
+
+def test_rows_that_fit_are_read_in_one_pass_whatever_they_were_packed_with():
+    model = small_decoder("bilevel_learned_rope").eval()
+    tokens, marks = rows(model, time=32)
+    assert [start for start, _ in hidden_states(model, tokens, marks)] == [0]
+    starts = [start for start, _ in hidden_states(model, tokens, marks, one_pass=31, chunk=10)]
+    assert starts == [0, 10, 20, 30]
+    packed = marks.clone()
+    packed[:, 20] |= 1
+    for one_pass in (1000, 16):
+        same = (token_losses(model, tokens, m, one_pass=one_pass, chunk=7) for m in (marks, packed))
+        assert torch.equal(*same)
+    with pytest.raises(ValueError, match="first must be at least 1"):
+        token_losses(model, tokens, marks, first=0)
+    assert token_losses(model, tokens[:, :1], marks[:, :1]).shape == (2, 0)
