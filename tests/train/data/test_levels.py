@@ -1,14 +1,13 @@
-"""Levels from the text to the model and out again."""
+"""Levels from the text to the model and out again: all that the registry names, and a corpus."""
 
 import numpy as np
 import pytest
-import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from bipe import Carry, Positions
-from segmenters import Clauses, Levels, Newline, Sentences, mark
-from segmenters.align import ByteTable, byte_alphabet
-from tests.train.data.corpora import random_documents, write_rows, write_shards
+from segmenters import Clauses, Levels, Newline, Sentences, mark, registry
+from segmenters.align import MAX_LEVELS, ByteTable, byte_alphabet
+from tests.train.data.corpora import shard_writer, write_rows
 from train.data import JSONL, Corpus, Source
 from train.data.preparing.dry_run import describe
 from train.data.preparing.engines import Local
@@ -27,6 +26,7 @@ TEXTS = [
     "Lemma a : 1 = 1.\nProof. auto. Qed.\n\n2+3=5\n$a x $.\n\u597d\u3002\u6211\uff0c\u662f",
     "x",
 ]
+NEEDS = {"pattern": {"ends": r"\s"}}
 IDS = {piece: index for index, piece in enumerate(byte_alphabet())}
 BYTES = ByteTable.from_vocabulary(IDS)
 END = len(IDS)
@@ -35,6 +35,43 @@ END = len(IDS)
 def encoded(text):
     alphabet = {value: letter for letter, value in byte_alphabet().items()}
     return np.array([IDS[alphabet[value]] for value in text.encode()], dtype=np.int64)
+
+
+# Rows know only how many levels there are: one segmenter of each number of levels.
+OF_LEVELS = {len(registry.make(n, **NEEDS.get(n, {})).level_names): n for n in registry.SEGMENTERS}
+
+
+@pytest.mark.parametrize("name", OF_LEVELS.values())
+def test_marks_of_every_level_reach_the_model(name, tmp_path):
+    """Written to shards, and read as batches of one document a row."""
+    segmenter = registry.make(name, **NEEDS.get(name, {}))
+    names = segmenter.level_names
+    assert 1 <= len(names) <= MAX_LEVELS and len(set(names)) == len(names)
+    expected = {}
+    with shard_writer(tmp_path / "x", vocab_size=END + 1, levels=len(names)) as writer:
+        for number, text in enumerate(TEXTS):
+            ids = encoded(text)
+            anchors = BYTES.anchors(text, ids)
+            levels = segmenter.choose(text=text).levels_of_tokens(text, anchors)
+            levels = (*levels, *[levels[-1][[0, -1]]] * (len(names) - len(levels)))
+            expected[len(ids)] = (anchors, levels)
+            marks = np.append(mark(anchors, levels), np.uint8(0))
+            writer.add(np.append(ids, END), marks, id=str(number), size=len(text.encode()))
+    data = open_dataset(tmp_path / "x")
+    rows = Rows(data=data, row_length=max(expected) + 1, packing=Packing(strategy="single"))
+    about = {"continues": False, "step": 0, "step_targets": 1, "rows_after": 0, "tokens_after": 0}
+    batch = collate(rows.read(range(len(rows))), sources=[0] * len(rows), **about)
+    for row, padding in enumerate(batch.padding):
+        anchors, levels = expected[int((~padding).sum()) - 1]
+        for level, cuts in enumerate(levels):
+            at = Positions.from_marks(batch.marks, padding=batch.padding, level=level)
+            held = np.searchsorted(cuts, anchors, side="right")
+            dense = np.unique(held, return_inverse=True)[1]
+            assert at.inter[row, : len(anchors)].tolist() == dense.tolist()
+    for index, (anchors, levels) in enumerate(expected.values()):
+        tokens, marks = data.document(index)
+        assert tokens[:-1].tolist() == encoded(TEXTS[index]).tolist()
+        assert marks[:-1].tolist() == mark(anchors, levels).tolist()
 
 
 @pytest.fixture
@@ -107,27 +144,35 @@ def test_a_bound_in_tokens_holds_in_prepared_data(corpus, tmp_path):
 
 @pytest.mark.parametrize("strategy", PACKINGS)
 def test_a_level_that_is_read_has_the_positions_of_its_segments(tmp_path, strategy):
-    names, documents, expected = ("a", "b", "c"), [], {}
-    for _, marks in random_documents(np.random.default_rng(0).integers(2, 30, 12), levels=3):
-        tokens = len(expected) + np.arange(len(marks))
-        documents.append((tokens, marks))
-        opens = marks[:, None] >> np.array([1, 2, 3]) & 1
-        begins = np.maximum.accumulate(opens * np.arange(len(marks))[:, None])
-        places = np.stack([opens.cumsum(0) - 1, np.arange(len(marks))[:, None] - begins], 2)
-        expected |= zip(tokens.tolist(), places.tolist(), strict=True)
-    description = {"split": "train", "level_names": names}
-    given = {"vocab_size": 1000, "levels": 3, "shard_tokens": 40, "description": description}
-    write_shards(tmp_path / "x", documents, **given)
+    draw = np.random.default_rng(0)
+    names = ("a", "b", "c")
+    expected = {}  # token -> inter and intra of each level in its document
+    given = {"levels": 3, "description": {"split": "train", "level_names": names}}
+    with shard_writer(tmp_path / "x", vocab_size=1000, shard_tokens=40, **given) as writer:
+        for number in range(12):
+            size = int(draw.integers(2, 30))
+            tokens = len(expected) + np.arange(size)
+            starts = np.arange(size) == 0
+            opens = [starts]
+            for share in (0.5, 0.5, 0.5)[::-1]:
+                opens.insert(0, opens[0] | (draw.random(size) < share))
+            marks = sum(np.uint8(2 << level) * opens[level] for level in range(3)) | starts
+            writer.add(tokens, marks.astype(np.uint8), id=str(number), size=1)
+            inter = [np.cumsum(own) - 1 for own in opens[:3]]
+            intra = [np.arange(size) - np.flatnonzero(own)[np.cumsum(own) - 1] for own in opens[:3]]
+            for at, token in enumerate(tokens.tolist()):
+                expected[token] = [(int(inter[k][at]), int(intra[k][at])) for k in range(3)]
     about = {"step": 0, "step_targets": 1, "rows_after": 0, "tokens_after": 0}
     packing = Packing(strategy=strategy, split_documents="continue")
-    for level, name in enumerate(names):
-        rows = Rows(data=open_dataset(tmp_path / "x", level=name), row_length=8, packing=packing)
+    for level in range(3):
+        data = open_dataset(tmp_path / "x", level=names[level])
+        rows = Rows(data=data, row_length=8, packing=packing)
         batch = collate(
             rows.read(range(len(rows))), sources=[0] * len(rows), continues=True, **about
         )
         carry = Carry.from_columns(batch.carry)
         at = Positions.from_marks(batch.marks, padding=batch.padding, carry=carry)
         real = at.document >= 0
-        found = torch.stack([at.inter[real], at.intra[real]], 1)
-        for token, ids in zip(batch.tokens[real].tolist(), found.tolist(), strict=True):
+        found = zip(at.inter[real].tolist(), at.intra[real].tolist(), strict=True)
+        for token, ids in zip(batch.tokens[real].tolist(), found, strict=True):
             assert expected[token][level] == ids

@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bipe import Positions
 from segmenters import Auto, Newline, Sentences, TokenMarker, mark
+from tests.bipe.conftest import small_decoder
 from tests.train.scrolls.examples import DrawnTask, byte_tokenizer, drawn_examples, encoder
 from train.data.rows.choices import Packing
 from train.data.rows.curriculum import Curriculum
@@ -248,3 +251,20 @@ def test_what_would_cut_examples_is_refused(prepared, data):
     ):
         with pytest.raises(DataError, match=told):
             make()
+
+
+def test_packed_examples_have_the_loss_of_examples_alone(prepared):
+    """Loss and gradient, summed over all rows, do not depend on the packing."""
+    found = []
+    for packing in ("single", "best_fit"):
+        model = small_decoder("bilevel_learned_rope", vocab_size=300).double()
+        rows = rows_of(split(prepared), strategy=packing)
+        batch = batch_of(rows, list(range(len(rows))))
+        at = Positions.from_marks(batch.marks, padding=batch.padding, packed=batch.packed)
+        logits = model.logits(batch.tokens, at)
+        loss = torch.nn.functional.cross_entropy(
+            logits.flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORED, reduction="sum"
+        )
+        loss.backward()
+        found.append((loss.detach(), model.tokens.weight.grad))
+    torch.testing.assert_close(found[0], found[1], atol=1e-8, rtol=1e-8)

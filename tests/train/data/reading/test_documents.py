@@ -17,7 +17,7 @@ from train.data.preparing.source import Corpus, Datatrove, Length
 from train.data.reading import SPLITS
 from train.data.reading.corpora import PackageCode
 from train.data.reading.documents import REPLACEMENT, Document, clean, decode, unwrap
-from train.data.reading.fields import fields_of
+from train.data.reading.fields import columns_of, fields_of
 from train.data.reading.files import CSV, JSONL, Parquet, TextFiles
 from train.data.reading.hub import HuggingFace
 from train.data.reading.repositories import Repositories
@@ -321,3 +321,11 @@ def test_what_is_too_long_for_a_name_is_not_kept():
     row = {"text": "", "path": "p" * 5000, "source": "c4", "language": [{"name": "C", "bytes": 3}]}
     assert fields_of(row, "text") == {"source": "c4", "language": [{"name": "C", "bytes": 3}]}
     assert fields_of({"source": "a"}, "source") == {}
+
+
+def test_only_the_columns_of_known_fields_are_read():
+    meta = {"source": "", "blob": "", "language": [{"name": "C"}]}
+    row = {"text": "", "blob": "", "lang": "", "meta": meta}
+    schema = arrow.Table.from_pylist([row]).schema
+    assert sorted(columns_of(schema)) == ["lang", "meta.language", "meta.source"]
+    assert columns_of(schema, ["blob"]) == ["blob", "meta.blob"]

@@ -253,3 +253,13 @@ def test_without_key_tokens_or_a_longer_context_there_is_no_value(drawn):
     assert [row and row.measure for row in reasons] == [LEFT_OUT, None, None, LEFT_OUT]
     assert "no longer than the short context of 8" in reasons[0].note
     assert "no document has 128" in reasons[-1].note
+
+
+def test_a_uniform_model_has_the_perplexity_of_its_vocabulary(texts, held_out):
+    vocab_size = held_out.manifest["vocab_size"]
+    model = model_of("rope", vocab_size)
+    torch.nn.init.zeros_(model.head.weight)
+    found = measured(model, texts)
+    assert found["perplexity"] == pytest.approx([vocab_size] * 3, rel=1e-5)
+    by_position = [nll for nll in found["nll_by_position"] if nll is not None]
+    assert by_position == pytest.approx([math.log(vocab_size)] * len(by_position), rel=1e-5)
