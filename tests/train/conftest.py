@@ -1,10 +1,11 @@
 """The prepared data of the smoke experiment, once for all tests of this room."""
 
+import functools
 import json
 
 import pytest
 
-from tests.train.studies import composed
+from tests.train.studies import composed, pretrain
 from train.cli import main
 from train.launch.run import run_command
 
@@ -24,6 +25,13 @@ def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("smoke") / "data"
     run_command("prepare", composed(f"data={folder}"))
     return folder
+
+
+@pytest.fixture(scope="session")
+def finished(data, tmp_path_factory):
+    """The finished run of an encoding, trained when it is first asked for; to be read or copied."""
+    words = (f"data={data}", f"out={tmp_path_factory.mktemp('finished')}")
+    return functools.cache(lambda encoding: pretrain(*words, f"encoding={encoding}"))
 
 
 @pytest.fixture

@@ -83,7 +83,8 @@ def crashing(*, at, error=Crash):
 def fresh(*words, step=0):
     """The study of the smoke experiment, its model before training, and the batch of a step."""
     study = Config.from_config(composed(*words))
-    data = LMDataModule(folder=study.data, row_length=64, global_batch=4, micro_batch=4)
+    sizes = {"row_length": study.row_length, "global_batch": 4, "micro_batch": 4}
+    data = LMDataModule(folder=study.data, **sizes)
     model = Decoder(decoder_of(study, vocab_size=data.vocab_size), attention="eager")
     model.init_weights(seed=study.seed)
     loader = RowLoader(order=data.order(), micro_batch=4, global_batch=4, steps=step + 1)
@@ -127,6 +128,10 @@ def same_weights(one: Path, other: Path) -> bool:
     return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
 
 
+def notes_of(run: Path):
+    """What a trained model says of its training."""
+    return json.loads((run / runs.MODEL / "config.json").read_text())["notes"]
+
+
 def indices_seen(run: Path):
-    """What the notes of a trained model tell of the indices in training."""
-    return json.loads((run / runs.MODEL / "config.json").read_text())["notes"]["positions"]
+    return notes_of(run)["positions"]

@@ -63,21 +63,14 @@ TOLD = [
     ({"stepz": 3}, ["stepz: the configuration has no such key; did you mean 'steps'?"]),
     ({"steps": ...}, ["the configuration also needs steps"]),
     ({"steps": "abc"}, ["steps must be int, was: 'abc'"]),
-    ({"steps": None}, ["steps must be int, was: None"]),
     ({"rate": "fast"}, ["rate must be float or null, was: 'fast'"]),
     ({"mode": "quick"}, ["mode must be one of fast, slow, was: 'quick'"]),
     ({"keep": 0}, ["keep must be at least 1 or null, was: 0"]),
-    ({"keep": 1.5}, ["keep must be int or null, was: 1.5"]),
     ({"inner": {}}, ["inner: Inner also needs depth"]),
     ({"inner": {"depth": "deep"}}, ["inner.depth must be int, was: 'deep'"]),
-    ({"inner": {"depth": 1, "names": "x"}}, ["inner.names must be list[str], was: 'x'"]),
     (
         {"inner": {"depth": 1, "shar": 1.0}},
         ["inner.shar: Inner has no such key; did you mean 'share'?"],
-    ),
-    (
-        {"encoding": ROPE | {"thetta": 3.0}},
-        ["encoding.thetta: RoPE has no such key; did you mean 'theta'?"],
     ),
     (
         {"encoding": ROPE | {"factor": 3.0, "stretch": YARN}},
@@ -91,7 +84,6 @@ TOLD = [
         ],
     ),
     ({"encoding": {"_target_": ROPE["_target_"]}}, ["encoding: RoPE also needs head_width"]),
-    ({"encoding": OPEN | {"theta": "big"}}, ["encoding.theta must be float, was: 'big'"]),
 ]
 
 
@@ -111,14 +103,6 @@ def test_calls_inside_calls_and_lists_are_checked():
     _, first, second = faults(encoding=chain)
     assert first == "  encoding.links[0].encoding.head_width must be int, was: 'wide'"
     assert second.startswith("  encoding.links[1]._target_: ")
-
-
-def test_all_faults_are_told_at_once():
-    told = faults(
-        steps="abc", stepz=1, path=..., encoding=ROPE | {"theta": []}, inner={"depth": 1.5}
-    )
-    assert len(told) == 6  # the heading and five faults
-    assert told[0] == "5 errors:"
 
 
 @pytest.mark.parametrize("target", FORBIDDEN)
@@ -194,11 +178,6 @@ def test_a_scalar_fits_its_own_type_and_any_union_with_it(value):
     assert fits(value, own | Path)
     assert fits([value], list[own])
     assert fits({"key": value}, Mapping[str, own])
-
-
-@given(values=st.lists(st.integers() | st.text(), max_size=4))
-def test_a_list_fits_where_each_item_does(values):
-    assert fits(values, list[int]) == all(isinstance(value, int) for value in values)
 
 
 @given(

@@ -4,12 +4,12 @@ import errno
 import json
 import logging
 import os
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 
+from tests.train.watching.test_metrics import Run
 from train.disk.files import Output
 from train.errors import DataError
 from train.fit.checkpoints import (
@@ -79,7 +79,7 @@ def test_a_spoiled_one_is_named_and_passed_over(spoil, tmp_path, caplog):
     assert latest_checkpoint(tmp_path) is None
 
 
-@pytest.mark.parametrize("manifest", [None, "", "[]", "{}", "3"])
+@pytest.mark.parametrize("manifest", [None, "", "[]", "{}"])
 def test_one_without_a_manifest_is_passed_over(manifest, tmp_path, caplog):
     write(tmp_path, 2, 4)
     file = path(tmp_path, 4).with_suffix(".json")
@@ -115,38 +115,33 @@ def test_a_full_disk_is_told_and_leaves_what_was_there(size, tmp_path, monkeypat
     assert latest_checkpoint(tmp_path) == path(tmp_path, 2)
 
 
-class FakeTrainer:
-    """As much of a trainer as the callback asks for."""
+class Saving(Run):
+    """A trainer that notes what is saved and validated."""
 
-    is_global_zero = True
-    max_steps = 7
-
-    def __init__(self, validation=0):
-        self.global_step = 0
-        self.num_val_batches = [validation]
-        self.fit_loop = SimpleNamespace()
+    fit_loop, num_val_batches = SimpleNamespace(), [3]
 
     def save_checkpoint(self, path):
+        self.happened.append("saved")
         IO.save_checkpoint({"step": self.global_step}, path)
 
+    def call(self, hook, *rest):
+        self.happened += ["validated"] * (hook == "on_validation_end")
+        super().call(hook, *rest)
 
-def go_through(callback, trainer, *, validate_every=None):
-    """The hooks of a run in their order, two micro-batches a step."""
-    callback.on_train_start(trainer, None)
-    for step in range(1, trainer.max_steps + 1):
-        callback.on_train_batch_end(trainer, None, None, None, 0)
-        trainer.global_step = step
-        callback.on_train_batch_end(trainer, None, None, None, 1)
-        if validate_every and step % validate_every == 0:
-            callback.on_validation_end(trainer, None)
-    callback.on_train_end(trainer, None)
+
+def happened(callback, *, validate_every=None):
+    """What happens in a run of seven steps."""
+    run = Saving(callback, max_steps=7)
+    run.happened = []
+    run.train(7, validate_every=validate_every).call("on_train_end")
+    return run.happened
 
 
 @pytest.mark.parametrize(
     ("keep", "steps"), [(1, [7]), (2, [6, 7]), (3, [4, 6, 7]), (9, [2, 4, 6, 7])]
 )
 def test_the_newest_few_are_kept_and_the_last_step_is_saved(keep, steps, tmp_path):
-    go_through(SaveCheckpoints(folder=tmp_path, every=2, keep=keep), FakeTrainer())
+    happened(SaveCheckpoints(folder=tmp_path, every=2, keep=keep))
     assert checkpoints(tmp_path) == [path(tmp_path, step) for step in steps]
     assert len(names(tmp_path)) == 2 * len(steps)
 
@@ -159,16 +154,6 @@ def test_the_newest_few_are_kept_and_the_last_step_is_saved(keep, steps, tmp_pat
         (2, 4, ["saved", "validated", "saved", "saved", "saved"]),
     ],
 )
-def test_each_step_is_saved_once_after_its_validation(every, validate_every, seen, monkeypatch):
-    happened = []
-    save = lambda self, path: happened.append("saved")  # noqa: E731
-    monkeypatch.setattr(FakeTrainer, "save_checkpoint", save)
-    callback = SaveCheckpoints(folder=Path("no"), every=every, validate_every=validate_every)
-    validated = callback.on_validation_end
-    monkeypatch.setattr(
-        callback,
-        "on_validation_end",
-        lambda *given: (happened.append("validated"), validated(*given)),
-    )
-    go_through(callback, FakeTrainer(validation=3), validate_every=validate_every)
-    assert happened == seen
+def test_each_step_is_saved_once_after_its_validation(every, validate_every, seen, tmp_path):
+    callback = SaveCheckpoints(folder=tmp_path, every=every, validate_every=validate_every)
+    assert happened(callback, validate_every=validate_every) == seen

@@ -38,12 +38,9 @@ def test_help_and_version_are_told(capsys, monkeypatch):
 @pytest.mark.parametrize("room", ROOMS)
 def test_a_module_of_the_users_in_the_way_is_named(room, tmp_path):
     (tmp_path / f"{room}.py").write_text("1 / 0")
-    done = subprocess.run(
-        [sys.executable, "-P", ROOT / "bipe" / "__main__.py", "--version"],
-        env={"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
-        capture_output=True,
-        text=True,
-    )
+    words = [sys.executable, "-P", ROOT / "bipe" / "__main__.py", "--version"]
+    path = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    done = subprocess.run(words, env=path, capture_output=True, text=True)
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr == (
         f"bipe: {tmp_path / room}.py hides bipe's own package {room}: rename it, or remove its "
@@ -60,9 +57,7 @@ OF_STUDY = [
     ("evaluate evaluate.runs=/nowhere", "evaluate.runs: '/nowhere' contains no trained run"),
     ("evaluate evaluate.lengths=[]", "evaluate.lengths must be numbers from 1 up"),
     ("evaluate evaluate.lengths=[0]", "evaluate.lengths must be numbers from 1 up"),
-    ("evaluate evaluate.lengths=[a]", "evaluate.lengths must be list[int], was: ['a']"),
     ("evaluate evaluate.probing.trials=0", "evaluate.probing.trials must be at least 1, was: 0"),
-    ("evaluate evaluate.probing.depths=[2]", "evaluate.probing.depths must be shares from 0 to 1"),
     ("report report.runs=/nowhere", "report.runs: '/nowhere' contains no trained run"),
 ]  # fmt: skip
 ALONE = [
@@ -70,23 +65,19 @@ ALONE = [
     ("prepare corpus=text out=new", "text: there is no such file or folder"),
     ("pretrain attention=egaer", "did you mean 'eager'?"),
     ("pretrain rows.verifi=true", "rows.verifi: Rows has no such key; did you mean 'verify'?"),
-    ("evaluate evaluate.protocol=window", "did you mean 'windows'?"),
     ("evaluate evaluate.runs=bipe_rop", "did you mean 'bipe_rope'?"),
     ("generate bipe_rop --prompt x", "did you mean 'bipe_rope'?"),
     ("pretrain --config-file", "--config-file needs FILE"),
     ("pretrain --config-file /nowhere.yaml", "--config-file /nowhere.yaml: there is no such file"),
     ("pretrain steps = 3", "KEY=VALUE must have no spaces around =, was: 'steps'"),
     ("pretrain steps= 3", "KEY=VALUE must have no spaces around =, was: '3'"),
-    ("pretrain steps =3", "KEY=VALUE must have no spaces around =, was: 'steps'"),
     ("pretrain -m encoding=rope, alibi",
      "a list of values must have no spaces, was: encoding=rope,alibi"),
     ("pretrain --plan=3", "--plan takes no value, was: --plan=3"),
     ("pretrain -m --cfg job seed=0,1", "--cfg is for one run: remove -m"),
     ("pretrain --pln", "pretrain: there is no option --pln; did you mean '--plan'?"),
-    ("pretrain --zzz", "pretrain: there is no option --zzz; bipe pretrain --help lists the keys"),
     ("evaluate --limit 3", "--limit is for prepare, not for bipe evaluate"),
     ("pretrain lr=1", "there is no key 'lr'; did you mean optimizer.lr?"),
-    ("pretrain eos=x", "there is no key 'eos'; did you mean corpus.tokenizer.eos?"),
     ("pretrain evaluate.trials=3", "did you mean evaluate.probing.trials?"),
     ("pretrain encoding=rope encoding@encoding.inter=cope", "only encoding=bilevel has parts"),
     ("pretrain encoding=rope,alibi",
@@ -111,13 +102,11 @@ def test_an_unknown_choice_of_a_group(refused):
     assert told.startswith(
         "Could not find 'encoding/rop'; did you mean 'rope'?\nthere are: alibi, "
     )
-    assert ", bipe_rope, " in told and told.count("\n") == 1
     told = refused("prepare", "corpus=mine", study=False).splitlines()
-    assert "corpus=text" in told[1] and told[1].endswith(" corpus.sources.text.documents.path=PATH")
     assert told[2] == "your own YAML: FOLDER/corpus/mine.yaml and --config-dir FOLDER"
 
 
-@pytest.mark.parametrize("text", ["a: [", "- 1\n", "", "steps: 3\n", "steps: ${nothing}\n"])
+@pytest.mark.parametrize("text", ["a: [", "", "steps: 3\n", "steps: ${nothing}\n"])
 def test_a_file_that_is_no_configuration(refused, tmp_path, text):
     (tmp_path / "here" / "x.yaml").write_text(text)
     assert refused("pretrain", "--config-file", "x.yaml", study=False)
@@ -131,40 +120,6 @@ def test_the_composed_configuration_is_shown(bipe):
     assert shown["encoding"]["_target_"] == "bipe.encodings.Bilevel"
 
 
-def test_data_that_is_there_is_refused_kept_or_overwritten(bipe, data, tmp_path):
-    there = (f"data={tmp_path / 'data'}",)
-    assert bipe("prepare", *there)[0] == 0
-    before = (tmp_path / "data" / "manifest.json").read_bytes()
-    status, _, err = bipe("prepare", *there, "if_exists=refuse")
-    assert status == 2
-    assert "if_exists=overwrite" in err
-    status, out, _ = bipe("prepare", *there)
-    assert status == 0
-    assert "is already prepared" in out
-    status, _, err = bipe("prepare", *there, "corpus.tokenizer.vocab_size=270")
-    assert status == 2
-    assert "vocab_size" in err
-    assert (tmp_path / "data" / "manifest.json").read_bytes() == before
-    assert bipe("prepare", *there, "if_exists=overwrite")[0] == 0
-
-
-def test_an_output_that_holds_a_run_is_refused_resumed_or_overwritten(bipe, tmp_path):
-    assert bipe("pretrain", "steps=2")[0] == 0
-    run = tmp_path / "bipe_rope"
-    before = curve(run)
-    status, _, err = bipe("pretrain", "steps=2", "if_exists=refuse")
-    assert status == 2
-    assert "if_exists=auto to resume it, if_exists=overwrite to start again" in err
-    assert bipe("pretrain", "steps=2")[0] == 0
-    assert curve(run) == before
-    assert list((tmp_path / "here").iterdir()) == []  # nothing beside the output
-    status, _, err = bipe("pretrain", "steps=3")
-    assert status == 2
-    assert "steps was 2, is 3" in err
-    assert bipe("pretrain", "steps=3", "if_exists=overwrite")[0] == 0
-    assert len(curve(run)) == 3
-
-
 def test_a_run_can_be_repeated_from_its_own_configuration(bipe, tmp_path):
     assert bipe("pretrain", "steps=2", "seed=3")[0] == 0
     config = tmp_path / "bipe_rope" / "config.yaml"
@@ -173,6 +128,7 @@ def test_a_run_can_be_repeated_from_its_own_configuration(bipe, tmp_path):
     assert curve(tmp_path / "again") == curve(tmp_path / "bipe_rope")
     stored = yaml.safe_load((tmp_path / "again" / "config.yaml").read_text())
     assert stored == yaml.safe_load(config.read_text()) | {"name": "again"}
+    assert list((tmp_path / "here").iterdir()) == []  # nothing beside the output
 
 
 @pytest.mark.parametrize("after", [0, 8])
@@ -189,10 +145,7 @@ def test_a_full_disk_is_told(bipe, monkeypatch, tmp_path, after):
     monkeypatch.setattr("train.disk.files.os.fsync", full)
     status, _, err = bipe("pretrain")
     assert status == 2
-    assert (
-        "no room is left to write it (No space left on device). Free space, or set data= or out="
-        in err
-    )
+    assert "no room is left to write it (No space left on device). Free space, or set data=" in err
     run = tmp_path / "bipe_rope"
     assert run.exists() == bool(after)
     assert [path for path in tmp_path.rglob("*") if path.name.startswith(".")] == []
@@ -208,22 +161,10 @@ def test_a_model_that_finds_no_room_is_told(bipe, monkeypatch, tmp_path):
         status, _, err = bipe("pretrain")
     assert status == 2
     assert "model cannot be written (I/O error: No space left on device" in err
-    assert sorted(path.name for path in (tmp_path / "bipe_rope").iterdir()) == [
-        "checkpoints",
-        "config.yaml",
-        "metrics.csv",
-        "sessions.jsonl",
-    ]
+    left = {path.name for path in (tmp_path / "bipe_rope").iterdir()}
+    assert left == {"checkpoints", "config.yaml", "metrics.csv", "sessions.jsonl"}
     assert bipe("pretrain")[0] == 0
     assert (tmp_path / "bipe_rope" / "model").is_dir()
-
-
-def test_divergence_is_told_in_one_message(bipe, monkeypatch):
-    step = "train.fit.module.summed_cross_entropy"
-    monkeypatch.setattr(step, lambda hidden, *_, **__: hidden.sum() * float("nan"))
-    status, _, err = bipe("pretrain", "patience=2")
-    assert status == 2
-    assert "bipe: loss or gradient was not finite for 2 steps in a row (patience)" in err
 
 
 @pytest.mark.parametrize(

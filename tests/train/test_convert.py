@@ -14,7 +14,6 @@ from bipe import Decoder, DecoderConfig
 from bipe.checkpoint import load_model, save_model
 from bipe.layouts.folders import read_folder
 from segmenters import ArithmeticSteps
-from tests.train.studies import pretrain
 from train.cli import main
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.errors import DataError
@@ -36,13 +35,12 @@ PROMPT = "1+2+3 = 3+3 = 6\n4+"
 
 
 @pytest.fixture(scope="module")
-def run(data, tmp_path_factory):
-    """A run of the smoke experiment whose data is gone."""
-    here = tmp_path_factory.mktemp("convert")
-    shutil.copytree(data, here / "data")
-    done = pretrain(f"data={here / 'data'}", f"out={here}", "encoding=bipe_rope", "steps=4")
-    (here / "data").rename(here / "elsewhere")
-    return done
+def run(finished, data, tmp_path_factory):
+    """A run whose data is gone."""
+    run = Path(shutil.copytree(finished("bipe_rope"), tmp_path_factory.mktemp("c") / "bipe_rope"))
+    config = (run / "config.yaml").read_text()
+    (run / "config.yaml").write_text(config.replace(str(data), str(run.parent / "gone")))
+    return run
 
 
 @pytest.fixture
@@ -123,15 +121,14 @@ def test_the_dtype_is_as_stored_or_as_asked(run, convert, tmp_path):
     assert all(map(torch.equal, first.state_dict().values(), last.state_dict().values()))
 
 
-def test_an_older_run_takes_tokenizer_and_segmenter_from_its_data(run, convert, tmp_path):
+def test_an_older_run_takes_tokenizer_and_segmenter_from_its_data(run, convert, tmp_path, data):
     """A model folder that holds weights and notes alone."""
     model, notes = load_model(run / "model")
     old = {key: notes[key] for key in notes.keys() - {"documents", "training", "versions"}}
     save_model(model, tmp_path / "old" / "model", notes=old)
     shutil.copy(run / "config.yaml", tmp_path / "old")
-    moved = run.parent / "elsewhere"
-    assert convert("old", "to=hf", "out=hf", f"data={moved}")[0] == 0
-    assert convert(run, "to=hf", "out=new", f"data={moved}")[0] == 0
+    assert convert("old", "to=hf", "out=hf", f"data={data}")[0] == 0
+    assert convert(run, "to=hf", "out=new", f"data={data}")[0] == 0
     for name in ("tokenizer.json", "segmenter.json", "config.json", "model.safetensors"):
         assert (tmp_path / "hf" / name).read_bytes() == (tmp_path / "new" / name).read_bytes()
     cards = [(tmp_path / name / "README.md").read_text().splitlines() for name in ("hf", "new")]
@@ -148,16 +145,9 @@ def test_a_segmenter_of_ones_own_needs_the_words(run, convert, tmp_path, monkeyp
     monkeypatch.syspath_prepend(tmp_path)
     model, notes = load_model(run / "model")
     own = {"segmenter": "lent_rule.Semicolons", "parameters": {}, "version": 1}
-    beside = {
-        name: (run / "model" / name).read_text()
-        for name in ("tokenizer.json", "tokenizer_config.json")
-    }
-    save_model(
-        model,
-        tmp_path / "run/model",
-        notes=notes,
-        beside=beside | {"segmenter.json": json.dumps(own)},
-    )
+    beside = {path.name: path.read_text() for path in (run / "model").glob("tokenizer*")}
+    beside |= {"segmenter.json": json.dumps(own)}
+    save_model(model, tmp_path / "run/model", notes=notes, beside=beside)
     status, _, err = convert("run", "to=hf", "out=hf")
     assert status == 2
     assert "add allowed_targets=[lent_rule] to the command line" in err
@@ -222,10 +212,8 @@ def test_a_stretched_model_names_its_stretched_length(run, convert, tmp_path):
     words = ["name=far", "stretch=yarn", "stretch.factor=4.0", "steps=0"]
     assert main(["extend", f"checkpoint={run}", f"out={tmp_path}", *words]) == 0
     assert convert("far", "to=hf", "out=hf")[0] == 0
-    for name, key in (
-        ("tokenizer_config", "model_max_length"),
-        ("config", "max_position_embeddings"),
-    ):
+    keys = {"tokenizer_config": "model_max_length", "config": "max_position_embeddings"}
+    for name, key in keys.items():
         assert json.loads((tmp_path / "hf" / f"{name}.json").read_text())[key] == 256
 
 
@@ -233,17 +221,14 @@ WORDS = [
     ("RUN to=hf", "out= must be set"),
     ("RUN out=x", "to= must be set"),
     ("RUN to=gguf out=x", "to must be hf or bipe, was: 'gguf'"),
-    ("RUN to=hf out=x dtpye=float16", "there is no key 'dtpye'; did you mean"),
     ("RUN to=hf out=x dtype=int8", "dtype must be one of float32, "),
     ("RUN to=bipe out=x allowed_targets=[a]", "allowed_targets is for to=hf"),
-    ("RUN to=hf out=x shard_gb=big", "shard_gb must be a number of gigabytes"),
     ("RUN to=hf out=x shard_gb=0", "shard_gb must be above 0"),
     ("RUN to=bipe out=x", "is already a model of bipe; use to=hf"),
     ("RUN to=hf out=RUN", "already exists: name a new folder"),
     ("RUN to=hf out=x data=nowhere", "contains no prepared data"),
     ("nowhere to=hf out=x", "'nowhere' contains no trained run"),
     ("nowhere to=bipe out=x", "nowhere/config.json cannot be read"),
-    ("RUN to=hf out=x segmenter=sentence", "there is no 'sentence'; did you"),
     ("RUN to=hf out=x tokenizer=nowhere", "there is no such tokenizer file"),
     ("RUN to=hf out=x source=proofs", "source names one of the data, which is gone"),
     ("RUN to=hf out=x data=DATA source=prose", "source: 'prose' is not a source"),
@@ -251,9 +236,8 @@ WORDS = [
 
 
 @pytest.mark.parametrize(("words", "message"), WORDS)
-def test_words_that_make_no_sense(words, message, run, refused):
-    data = str(run.parent / "elsewhere")
-    assert message in refused(*words.replace("RUN", str(run)).replace("DATA", data).split())
+def test_words_that_make_no_sense(words, message, run, refused, data):
+    assert message in refused(*words.replace("RUN", str(run)).replace("DATA", str(data)).split())
 
 
 @pytest.fixture

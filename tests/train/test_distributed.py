@@ -19,7 +19,6 @@ from tests.train.evals.test_loop import EVERY_2
 from tests.train.evals.test_loop import live as measured_live
 from tests.train.studies import curve, indices_seen, losses, pretrain, same_weights, weights
 from train.disk.files import read_numbers
-from train.evals.rows import FILE
 from train.fit.checkpoints import AtomicCheckpointIO, checkpoints
 from train.fit.runs import CHECKPOINTS, METRICS, MODEL, SESSIONS
 
@@ -27,7 +26,6 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 TWO = ("trainer.accelerator=cpu", "trainer.devices=2", "trainer.precision=32-true")
 LIMIT_S = 400
-RUNS = ("bipe_rope", "alibi")
 # Validates on 189 tokens, which two processes cannot share evenly.
 ODD = ("row_length=63", "rows.validation_rows=3")
 
@@ -57,29 +55,30 @@ def finish(process):
 def alone(data, tmp_path_factory):
     """What one process trains."""
     out = tmp_path_factory.mktemp("alone")
-    words = (f"data={data}", f"out={out}", *ODD)
-    return {name: pretrain(*words, f"encoding={name}") for name in RUNS}
+    return pretrain(f"data={data}", f"out={out}", "encoding=bipe_rope", *ODD)
 
 
 @pytest.fixture(scope="module")
-def in_pairs(data, tmp_path_factory):
-    """A sweep of which each run has two processes."""
-    out, here = tmp_path_factory.mktemp("pairs"), tmp_path_factory.mktemp("here")
-    words = (f"data={data}", f"out={out}", "rows.micro_batch=2", "trainer=ddp", *TWO)
-    words = (*words, *ODD, "keep_checkpoints=9")
-    sweep = ("-m", f"encoding={','.join(RUNS)}")
-    told = finish(start(*sweep, *words, cwd=here, ranks=[len(RUNS), 1]))
-    return out, here, told
+def pair(data, tmp_path_factory):
+    """A run of two processes, the folder in which it was started, and what it said."""
+    out, here = tmp_path_factory.mktemp("pair"), tmp_path_factory.mktemp("here")
+    words = (f"data={data}", f"out={out}", "encoding=bipe_rope", *ODD, "keep_checkpoints=9")
+    told = finish(start(*words, "rows.micro_batch=2", "trainer=ddp", *TWO, cwd=here))
+    return out / "bipe_rope", here, told
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_two_processes_have_the_losses_of_one(name, in_pairs, alone):
-    out, *_ = in_pairs
-    assert [row["step"] for row in curve(out / name)] == [1, 2, 3, 4, 5, 6]
-    assert_same(out / name, alone[name])
-    for both in zip(curve(out / name), curve(alone[name]), strict=True):
+def test_two_processes_have_the_losses_of_one_and_one_of_them_speaks(pair, alone):
+    run, here, (out, err) = pair
+    assert [row["step"] for row in curve(run)] == [1, 2, 3, 4, 5, 6]
+    assert_same(run, alone)
+    for both in zip(curve(run), curve(alone), strict=True):
         validations = [row["validation_loss"] for row in both]
         assert validations[0] == pytest.approx(validations[1], abs=1e-6)
+    inside = {path.name for path in run.iterdir()}
+    assert inside == {"config.yaml", METRICS, SESSIONS, CHECKPOINTS, MODEL}
+    assert (list(here.iterdir()), out) == ([], "")
+    assert err.count("bipe_rope  step 6/6  loss") == err.count("documents/row") == 1
+    assert "GLOBAL_RANK" not in err and "Warning" not in err
 
 
 def test_two_processes_share_a_curriculum_and_a_padded_last_batch(data, tmp_path):
@@ -99,66 +98,32 @@ def test_two_processes_share_a_curriculum_and_a_padded_last_batch(data, tmp_path
     assert_same(run, one)
 
 
-def test_a_sweep_of_pairs_makes_one_folder_for_each_run(in_pairs):
-    out, here, _ = in_pairs
-    assert {path.name for path in out.iterdir() if path.is_dir()} == set(RUNS)
-    for name in RUNS:
-        inside = {path.name for path in (out / name).iterdir()}
-        assert inside == {"config.yaml", METRICS, SESSIONS, CHECKPOINTS, MODEL}
-    assert list(here.iterdir()) == []
-
-
-def test_one_of_two_processes_speaks(in_pairs):
-    _, _, (out, err) = in_pairs
-    assert out == ""
-    assert err.count("bipe_rope  step 6/6  loss") == 1
-    assert err.count("documents/row") == len(RUNS)
-    assert "GLOBAL_RANK" not in err
-    assert "Warning" not in err
-
-
-def test_a_run_of_two_processes_goes_on_in_one(in_pairs, data, alone):
-    out, *_ = in_pairs
-    run = out / "alibi"
+def test_a_run_of_two_processes_goes_on_in_one(pair, data, alone, tmp_path):
+    run = shutil.copytree(pair[0], tmp_path / "bipe_rope")
     go_back(run, step=4)
-    resumed = pretrain(f"data={data}", f"out={out}", "encoding=alibi", *ODD)
-    assert resumed == run
-    assert_same(run, alone["alibi"])
+    assert pretrain(f"data={data}", f"out={tmp_path}", "encoding=bipe_rope", *ODD) == run
+    assert_same(run, alone)
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
-def test_from_two_copies_to_two_shards_to_one_process_it_is_one_run(
-    replicas, in_pairs, data, tmp_path, alone
-):
-    """DDP, FSDP2 with two micro-batches a step (or HSDP), then one process."""
+def test_from_two_copies_to_two_shards_to_one_process_it_is_one_run(pair, data, tmp_path, alone):
+    """DDP, FSDP2 with two micro-batches a step, then one process."""
     words = (f"data={data}", f"out={tmp_path}", "encoding=bipe_rope", *ODD, "keep_checkpoints=9")
-    run = shutil.copytree(in_pairs[0] / "bipe_rope", tmp_path / "bipe_rope")
+    run = shutil.copytree(pair[0], tmp_path / "bipe_rope")
     go_back(run, step=2)
-    sharded = ("if_exists=resume", "rows.micro_batch=1", "trainer=fsdp2", *TWO)
-    sharded = (*sharded, f"trainer.strategy.replicas={replicas}", "checkpoint_async=true")
-    finish(start(*words, *sharded, cwd=tmp_path))
-    assert_same(run, alone["bipe_rope"])
+    sharded = ("rows.micro_batch=1", "trainer=fsdp2", *TWO, "checkpoint_async=true")
+    finish(start(*words, *sharded, "if_exists=resume", cwd=tmp_path))
+    assert_same(run, alone)
     assert [path.is_dir() for path in checkpoints(run / CHECKPOINTS)] == [False, True, True]
     go_back(run, step=4)
     pretrain(*words, "if_exists=resume")
-    assert_same(run, alone["bipe_rope"])
+    assert_same(run, alone)
 
 
-def test_encodings_with_parameters_in_every_layer_or_in_none_are_sharded(data, tmp_path):
-    """Gates of each layer, and a table of buckets that all layers share: in two shards."""
-    sweep = ("fox", "t5")
-    words = (f"data={data}", f"out={tmp_path}", "rows.micro_batch=2", "trainer=fsdp2", *TWO)
-    finish(start("-m", f"encoding={','.join(sweep)}", *words, cwd=tmp_path, ranks=[len(sweep), 1]))
-    for name in sweep:
-        alone = pretrain(f"data={data}", f"out={tmp_path}/alone", f"encoding={name}")
-        assert_same(tmp_path / name, alone)
-
-
-def test_two_processes_that_share_each_row_have_the_losses_of_one(data, tmp_path):
+def test_two_processes_that_share_each_row_have_the_losses_of_one(data, tmp_path, finished):
     words = (f"data={data}", f"out={tmp_path}", "encoding=bipe_rope", "trainer=fsdp2", *TWO)
     finish(start(*words, "context_parallel=2", cwd=tmp_path, real=True))
     run = tmp_path / "bipe_rope"
-    one = pretrain(f"data={data}", f"out={tmp_path}/one", "encoding=bipe_rope")  # 64 tokens a row
+    one = finished("bipe_rope")  # 64 tokens a row
     assert_same(run, one)
     validations = [[row["validation_loss"] for row in curve(each)] for each in (run, one)]
     assert validations[0] == pytest.approx(validations[1], abs=1e-5)
@@ -174,11 +139,6 @@ def test_what_two_processes_measure_while_they_train_is_what_one_does(data, tmp_
     measured, expected = measured_live(run), measured_live(one)
     assert measured == pytest.approx(expected, rel=1e-4)
     assert {step for step, _ in measured} == {2, 4, 6}
-    lines = (run / FILE).read_text()
-    go_back(run, step=4)
-    finish(start(*pair, "if_exists=resume", cwd=tmp_path))
-    assert (run / FILE).read_text() == lines
-    assert_same(run, one)
 
 
 def go_back(run, *, step):

@@ -5,13 +5,15 @@ import os
 import shutil
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
+from unittest import mock
 
+import numpy as np
 import pytest
 import torch
 
 from bipe import __version__
 from bipe.sealing import sealed
-from tests.train.studies import Crash, crashing, curve, pretrain, same_weights
+from tests.train.studies import Crash, crashing, curve, losses, pretrain, same_weights
 from train.errors import DataError, RunError
 from train.fit import runs
 from train.fit.checkpoints import checkpoints
@@ -19,16 +21,10 @@ from train.fit.machine import environment, precision_of, product_rates
 from train.fit.record import read_sessions
 
 
-@pytest.fixture(scope="module")
-def finished(data, tmp_path_factory):
-    """A finished run, to be copied."""
-    out = tmp_path_factory.mktemp("finished")
-    return pretrain(f"data={data}", f"out={out}", "encoding=bipe_rope")
-
-
 @pytest.fixture
 def run(finished, tmp_path):
-    return Path(shutil.copytree(finished, tmp_path / "bipe_rope"))
+    """A copy of a finished run."""
+    return Path(shutil.copytree(finished("bipe_rope"), tmp_path / "bipe_rope"))
 
 
 def content(folder):
@@ -84,8 +80,8 @@ STATES = {
 def test_what_is_the_same_run_is_made_whole(state, run, smoke, finished):
     STATES[state](run)
     assert pretrain(*smoke) == run
-    assert same_weights(run, finished)
-    assert len(curve(run)) == len(curve(finished))
+    assert same_weights(run, finished("bipe_rope"))
+    assert len(curve(run)) == len(curve(finished("bipe_rope")))
     assert [path for path in run.rglob("*") if path.name.startswith(".")] == []
 
 
@@ -115,7 +111,8 @@ def other_data(run):
         (("optimizer.lr=0.5",), None, "optimizer.lr was 0.002, is 0.5"),
         (("steps=9",), None, "bipe extend checkpoint=.*row_length=64 steps="),
         ((), lambda run: (run / runs.CONFIG).unlink(), "contains model but no config.yaml"),
-        ((), lambda run: (run / runs.CONFIG).write_text("a: ["), "config.yaml"),
+        ((), lambda run: (run / runs.CONFIG).write_text("a: ["), "config.yaml.* line 1: not YAML"),
+        ((), lambda run: (run / runs.CONFIG).write_text("- 1"), "contains no configuration"),
         ((), other_data, "was trained on other data"),
         ((), weights_lost, "model is damaged, and there is no complete checkpoint"),
     ],
@@ -129,7 +126,7 @@ def test_what_is_another_run_or_lost_is_refused_to_the_byte(words, change, told,
     assert content(run) == before
 
 
-@pytest.mark.parametrize("at", range(0, 22, 4))
+@pytest.mark.parametrize("at", range(0, 22, 7))
 def test_a_failure_of_any_write_leaves_what_the_same_command_goes_on_with(
     at, smoke, tmp_path, finished, monkeypatch
 ):
@@ -149,8 +146,8 @@ def test_a_failure_of_any_write_leaves_what_the_same_command_goes_on_with(
         else:
             assert next(calls) <= at  # all writes were done
     run = pretrain(*smoke)
-    assert same_weights(run, finished)
-    assert len(curve(run)) == len(curve(finished))
+    assert same_weights(run, finished("bipe_rope"))
+    assert len(curve(run)) == len(curve(finished("bipe_rope")))
 
 
 def test_a_run_in_use_is_refused(smoke, tmp_path):
@@ -181,24 +178,16 @@ def test_the_sessions_of_a_run_are_on_record(smoke, tmp_path, monkeypatch):
     assert (run / runs.CONFIG).read_bytes() == first
 
 
-def test_packages_without_metadata_cost_no_trained_model(smoke, monkeypatch, caplog):
+def test_packages_without_metadata_or_a_card_that_fails_cost_no_trained_model(
+    smoke, monkeypatch, caplog
+):
     """As in a checkout that is not installed."""
-
-    def gone(name):
-        raise PackageNotFoundError(name)
-
-    def broken(*_, **__):
-        raise KeyError("card")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("train.fit.handover.card", broken)
-        assert not (pretrain(*smoke, "steps=1", "name=bare") / runs.MODEL / "README.md").exists()
-    assert "has no card: 'card'" in caplog.text
-    monkeypatch.setattr("train.fit.machine.version", gone)
+    monkeypatch.setattr("train.fit.machine.version", mock.Mock(side_effect=PackageNotFoundError))
+    monkeypatch.setattr("train.fit.handover.card", mock.Mock(side_effect=KeyError("card")))
     run = pretrain(*smoke, "steps=1")
+    assert "has no card: 'card'" in caplog.text and not (run / runs.MODEL / "README.md").exists()
     described = json.loads((run / runs.MODEL / "config.json").read_text())
     assert described["notes"]["versions"] == {"bipe": __version__, "torch": None}
-    assert (run / runs.MODEL / "README.md").is_file()
     assert environment()["spacy"] is None
 
 
@@ -243,3 +232,42 @@ def test_a_cpu_trains_in_the_precision_whose_products_were_faster(
     assert precision_of("auto", resumed=None, alone=alone) == chosen
     assert product_rates(anew=True) == product_rates() == (1e9, 1e9 / half)
     assert precision_of("bf16", resumed=None) == "bf16-mixed"
+
+
+def test_a_run_stopped_again_and_again_is_the_run_that_was_never_stopped(smoke, finished, tmp_path):
+    for at in (3, 3, 5):
+        with crashing(at=at):
+            pretrain(*smoke)
+        left = [path.name for path in checkpoints(tmp_path / "bipe_rope" / runs.CHECKPOINTS)]
+        assert left[-1] == f"step={at // 2 * 2:08d}.ckpt"
+    run = pretrain(*smoke)
+    assert curve(run) == curve(finished("bipe_rope"))
+    assert same_weights(run, finished("bipe_rope"))
+
+
+def test_the_micro_batch_may_change_between_the_parts(smoke, finished):
+    with crashing(at=3):
+        pretrain(*smoke, "checkpoint_every=1")
+    run, unstopped = pretrain(*smoke, "rows.micro_batch=1"), finished("bipe_rope")
+    steps = [(row["step"], row["tokens"], row["lr"]) for row in curve(run)]
+    assert steps == [(row["step"], row["tokens"], row["lr"]) for row in curve(unstopped)]
+    assert np.allclose(losses(run), losses(unstopped), atol=1e-5)
+    validations = [row["validation_loss"] for row in curve(run)]
+    assert [loss is not None for loss in validations] == [False, False, True] * 2
+
+
+def test_overwriting_begins_again(smoke, finished, tmp_path):
+    with crashing(at=3):
+        pretrain(*smoke, "seed=7")
+    assert losses(tmp_path / "bipe_rope")[0] != losses(finished("bipe_rope"))[0]
+    with pytest.raises(ValueError, match=r"seed was 7, is 0"):
+        pretrain(*smoke)
+    run = pretrain(*smoke, "if_exists=overwrite")
+    assert curve(run) == curve(finished("bipe_rope"))
+    assert same_weights(run, finished("bipe_rope"))
+
+
+def test_what_fails_before_the_first_step_leaves_nothing(smoke, tmp_path):
+    with crashing(at=0):
+        pretrain(*smoke)
+    assert list(tmp_path.iterdir()) == []

@@ -1,6 +1,5 @@
 """`bipe explain encoding=...`: every encoding, as its own code and docstrings have it."""
 
-import ast
 import re
 import sys
 from pathlib import Path
@@ -35,7 +34,6 @@ def explain(tmp_path, monkeypatch, capsys):
 
 
 OWN = """
-\"\"\"Encodings of my own.\"\"\"
 from bipe.encodings import RoPE
 
 
@@ -45,23 +43,16 @@ class Turned(RoPE):
 
 
 def test_a_module_is_found_beside_its_yaml(explain, tmp_path, monkeypatch):
-    name = "beside_yaml"
     (tmp_path / "own" / "encoding").mkdir(parents=True)
-    (tmp_path / "own" / f"{name}.py").write_text(OWN)
-    yaml = (
-        f"_target_: {name}.Turned\nhead_width: ${{head_width:${{model.width}},${{model.n_head}}}}\n"
-    )
-    (tmp_path / "own" / "encoding" / "turned.yaml").write_text(yaml)
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
+    (tmp_path / "own" / "beside_yaml.py").write_text(OWN)
+    yaml = tmp_path / "own" / "encoding" / "turned.yaml"
+    yaml.write_text("_target_: beside_yaml.Turned\nhead_width: 8\n")
     monkeypatch.setattr(sys, "path", [*sys.path])
-    words = ("encoding=turned", "--config-dir=../own")
-    told = explain(*words, status=2)
-    assert f"add allowed_targets=[{name}]" in told
+    words = ("encoding=turned", "--config-dir=own")
+    assert "add allowed_targets=[beside_yaml]" in explain(*words, status=2)
     assert str(tmp_path / "own") not in sys.path
-    said = explain(*words, f"allowed_targets=[{name}]")
+    said = explain(*words, "allowed_targets=[beside_yaml]")
     assert said.startswith("Turned, for") and "Turns as RoPE does" in said
-    assert "my own" not in said  # that is of the module, which may hold several
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -137,10 +128,10 @@ def test_curves_are_the_bias():
 
 
 def test_pictures_are_files_that_are_the_same_each_time(explain, tmp_path):
-    explain("encoding=bipe_alibi", "--svg", "one.svg", "--pdf", "one.pdf")
-    explain("encoding=bipe_alibi", "--svg", "two.svg", "--pdf", "two.pdf")
-    assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
-    assert (tmp_path / "one.pdf").read_bytes() == (tmp_path / "two.pdf").read_bytes()
+    for name in ("one", "two"):
+        explain("encoding=bipe_alibi", "--svg", f"{name}.svg", "--pdf", f"{name}.pdf")
+    for kind in ("svg", "pdf"):
+        assert (tmp_path / f"one.{kind}").read_bytes() == (tmp_path / f"two.{kind}").read_bytes()
     drawn = "".join(ElementTree.parse(tmp_path / "one.svg").getroot().itertext())
     assert "BiPE-ALiBi" in drawn and "inter, ALiBi: bias" in drawn and "twice." in drawn
     assert (tmp_path / "one.pdf").read_bytes().startswith(b"%PDF")
@@ -150,13 +141,7 @@ def test_pictures_are_files_that_are_the_same_each_time(explain, tmp_path):
     ("words", "told"),
     [
         (("encoding=kerpel",), "did you mean 'kerple'?"),
-        (("encoding=kerple", "encoding.kernel=cubic"), "kernel must be one of log, power"),
-        (("encoding=rope", "model.wdth=3"), "did you mean 'width'?"),
         (("encoding=rope", "model.head_width=7"), "head_width must be even, was: 7"),
-        (
-            ("encoding=bilevel", "encoding@encoding.intra=rope", "encoding@encoding.inter=pope"),
-            "PoPE (PolarRotation) cannot be combined with another rotation",
-        ),
         (("encoding=alibi", "stretch=yarn"), "stretch: "),
         (("encoding=rope", "attention=banded"), "'banded' needs a linear bias"),
         (("encoding=rope", "--svg", "x.png"), "--svg must name a file that ends in .svg"),
@@ -171,11 +156,3 @@ def test_what_cannot_be_explained_is_refused(words, told, explain, tmp_path):
     said = explain(*words, status=2)
     assert told in said and "Traceback" not in said
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_picture_alone_needs_matplotlib():
-    """Nothing else of the command imports the figures at the top of a file."""
-    for path in Path(parts_of.__code__.co_filename).parent.glob("*.py"):
-        tops = [ast.unparse(each) for each in ast.parse(path.read_text()).body]
-        drawn = any("matplotlib" in each or "report.figures" in each for each in tops)
-        assert drawn == (path.name == "picture.py")

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from bipe import Cache, Positions
+from bipe import Positions
 from bipe.checkpoint import load_model, save_model
-from bipe.positions import Lengths
-from tests.train.studies import crashing, curve, losses, pretrain, same_weights, weights
+from tests.train.studies import crashing, curve, losses, notes_of, same_weights, weights
 from train.cli import main
 from train.evals.rows import FILE, Journal
 from train.fit.runs import read_config
@@ -20,13 +19,10 @@ SHORT = ("row_length=128", "steps=4")
 
 
 @pytest.fixture(scope="module")
-def parents(data, tmp_path_factory):
-    """A few trained models of the smoke experiment."""
-    out = tmp_path_factory.mktemp("parents")
-    for encoding in ("bipe_rope", "rope", "alibi", "nope", "learned"):
-        words = (f"data={data}", f"out={out}", f"encoding={encoding}", "steps=2")
-        pretrain(*words, "rows.validation_rows=0")
-    return out
+def parents(finished):
+    """The folder of a few trained models of the smoke experiment."""
+    runs = [finished(name) for name in ("bipe_rope", "rope", "alibi", "learned")]
+    return runs[0].parent
 
 
 @pytest.fixture
@@ -51,10 +47,6 @@ def extended_run(bipe, tmp_path):
         return tmp_path / name
 
     return run
-
-
-def notes_of(run):
-    return json.loads((run / "model" / "config.json").read_text())["notes"]
 
 
 def encoding_of(run):
@@ -167,38 +159,22 @@ def test_a_run_resumes_from_the_weights_that_it_began_with(bipe, parents, tmp_pa
     ("encoding", "words", "told"),
     [
         ("alibi", YARN, "ALiBi cannot be stretched: it has no rotation"),
-        ("nope", YARN, "NoPE cannot be stretched: it has no rotation"),
         ("rope", (*YARN, "extend.unit=segments"), "a flat encoding has no segments"),
         ("rope", (*YARN, "extend.unit=pages"), "extend.unit must be one of segments, tokens"),
-        ("rope", (*YARN, "extend.unit=0"), "segments, tokens or at least 1 or null, was: 0"),
         ("rope", ("extend.unit=tokens",), "extend.unit needs a stretch"),
         ("rope", ("stretch=gated", "extend.unit=tokens"), "for a stretch, not a retrofit"),
         ("rope", ("stretch=swap", "stretch.flat_layers=9"), "flat_layers must be below n_layer"),
         ("rope", ("extend.distill=-1",), "extend.distill must be 0 or more, was: -1"),
         ("bipe_rope", ("stretch=gated",), "Gated needs flat RoPE, was: Bilevel("),
         ("rope", ("stretch=yarn", "stretch.factor=0.5"), "factor must be at least 1, was: 0.5"),
-        ("rope", ("stretch=yarn", "stretch.factr=2"), "did you mean 'factor'?"),
         ("rope", ("stretch.factor=2.0",), "stretch.factor needs a stretch"),
         ("rope", ("stretch=longrope",), "LongRoPE also needs short_factor, long_factor; set"),
-        ("rope", ("stretch=yran",), "Could not find 'stretch/yran'"),
-        (
-            "rope",
-            (*YARN, "stretch.original_length=9", "extend.unit=8"),
-            "both set the original length",
-        ),
+        ("rope", (*YARN, "stretch.original_length=9", "extend.unit=8"), "both set the original"),
         ("rope", ("encoding=alibi",), "remove encoding=alibi; the checkpoint sets it"),
-        ("rope", ("model.width=64",), "remove model.width=64; the checkpoint sets it"),
         ("rope", ("checkpoint=/nowhere",), "checkpoint: '/nowhere' contains no trained run"),
         ("rope", ("checkpoint=null",), "checkpoint=RUN must be set"),
-        ("rope", ("checkpoint=3",), "checkpoint=RUN must be set"),
         ("rope", ("steps=-1",), "steps must be at least 0, was: -1"),
-        ("rope", ("data=/nowhere",), "/nowhere/manifest.json is missing"),
-        (
-            "learned",
-            SHORT,
-            "row_length must be at most encoding.length of a flat learned table (64)",
-        ),
-        ("rope", ("row_length=10000000",), "row_length must be at most the training tokens"),
+        ("learned", SHORT, "at most encoding.length of a flat learned table (64)"),
         (".", YARN, "checkpoint must be one run, was: "),
     ],
 )
@@ -236,28 +212,6 @@ def test_rows_that_no_document_reaches_are_told(bipe, caplog):
 
 
 MICRO = ("rows.micro_batch=1", "rows.validation_rows=0")
-
-
-@pytest.mark.parametrize("strategy", ["dynamic_ntk", "dynamic_yarn", "yarn"])
-@torch.no_grad()
-def test_cached_and_whole_passes_of_an_extended_run_agree(extended_run, strategy):
-    words = ("row_length=128", "steps=0")
-    model, _ = load_model(extended_run("bipe_rope", f"stretch={strategy}", short=words) / "model")
-    model = model.double()
-    tokens = torch.arange(300)[None] * 7 % 50
-    marks = torch.zeros(1, 300, dtype=torch.uint8)
-    marks[:, ::3] = 2
-    at = Positions.from_marks(marks)
-    whole = model.logits(tokens, at)
-    length = torch.tensor([300])
-    cache = Cache(
-        batch=1, grows=True, lengths=Lengths(token=length, inter=at.inter[:, -1] + 1, intra=length)
-    )
-    parts = [
-        model.logits(tokens[:, part], cache.next(marks[:, part]), cache=cache)
-        for part in (slice(200), slice(200, 299), slice(299, 300))
-    ]
-    torch.testing.assert_close(torch.cat(parts, 1), whole, atol=1e-9, rtol=1e-9)
 
 
 def test_an_extended_run_is_evaluated_and_goes_on_writing(parents, data, tmp_path, capfd):

@@ -13,8 +13,7 @@ from torch import nn
 
 from bipe.build import build
 from bipe.random_positions import row_keys
-from tests.train.studies import back_to, composed, curve, fresh, losses, pretrain, same_weights
-from train.config import Config
+from tests.train.studies import back_to, curve, fresh, losses, pretrain, same_weights
 from train.data.rows.loader import IGNORED
 from train.fit.module import SkippedSteps, TrainingDiverged, positions_of
 from train.fit.watching.metrics import Metrics
@@ -40,38 +39,16 @@ def test_z_loss_and_smoothing_are_in_the_training_loss_and_not_in_that_of_valida
     assert row["validation_loss"] == pytest.approx(plain["validation_loss"], abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("words", "again"),
-    [
-        (("rows.micro_batch=2",), "recompute=true"),
-        (("optimizer=muon", "model.qk_norm=both"), "recompute=false"),
-    ],
-)
-def test_a_run_is_resumed_with_recomputing_and_with_muon(smoke, words, again):
-    words = (*smoke, *words, "steps=4")
+def test_a_run_of_muon_is_resumed_with_recomputing(smoke):
+    words = (*smoke, "optimizer=muon", "model.qk_norm=both", "rows.micro_batch=2", "steps=4")
     whole = pretrain(*words, "name=whole")
     parts = whole.parent / "parts"
     shutil.copytree(whole, parts)
     back_to(parts, step=2)
-    assert pretrain(*words, "name=parts", again) == parts
+    assert pretrain(*words, "name=parts", "recompute=true") == parts
     assert np.allclose(losses(whole), losses(parts), atol=1e-6)
     assert same_weights(whole, parts)
     assert losses(whole)[-1] < losses(whole)[0]
-
-
-@pytest.mark.parametrize(
-    ("word", "told"),
-    [
-        ("z_loss=-1", "z_loss must be 0 or more, was: -1"),
-        ("z_loss=inf", "z_loss must be 0 or more, was: inf"),
-        ("label_smoothing=1", "label_smoothing must be from 0 to below 1, was: 1"),
-        ("label_smoothing=nan", "label_smoothing must be from 0 to below 1, was: nan"),
-        ("recompute=some", "recompute must be bool, was: 'some'"),
-    ],
-)
-def test_options_out_of_bounds_are_refused(smoke, word, told):
-    with pytest.raises(ValueError, match=told):
-        Config.from_config(composed(*smoke, word))
 
 
 def test_numbers_are_fetched_when_they_are_read():

@@ -1,6 +1,7 @@
 """`bipe pretrain --plan`: what a run needs, told before it runs, against what it then takes."""
 
 import json
+import shutil
 import time
 
 import pytest
@@ -66,20 +67,15 @@ def test_data_that_is_there_is_counted(bipe, smoke):
 def test_a_plan_reads_like_one(bipe):
     status, out, _ = bipe("pretrain", "--plan")
     assert status == 0
-    for part in (
-        "pretrain: BiPE-RoPE, ",
-        "6 steps of 4 rows (4 rows) of 64 tokens: 256 tokens per step",
-        "attention on cpu: masked (for short rows of several documents: one kernel)",
-        "memory per device",
-        "3 checkpoints of ",
-        " are free",
-    ):
+    assert "6 steps of 4 rows (4 rows) of 64 tokens: 256 tokens per step" in out
+    assert "attention on cpu: masked (for short rows of several documents: one kernel)" in out
+    for part in ("pretrain: BiPE-RoPE, ", "memory per device", "3 checkpoints of ", " are free"):
         assert part in out
     assert "time (" not in out  # a CPU whose speed no run has measured
 
 
-def test_a_plan_goes_on_from_a_run_whose_speed_is_that_of_this_machine(bipe, tmp_path):
-    assert bipe("pretrain")[0] == 0
+def test_a_plan_goes_on_from_a_run_whose_speed_is_that_of_this_machine(bipe, tmp_path, finished):
+    shutil.copytree(finished("bipe_rope"), tmp_path / "bipe_rope")
     found = json.loads(bipe("pretrain", "--plan", "--json", "name=other")[1])
     (pace,) = found["paces"]
     assert pace["device"] == "this machine" and pace["days"] > 0
@@ -95,9 +91,8 @@ def test_a_plan_goes_on_from_a_run_whose_speed_is_that_of_this_machine(bipe, tmp
     assert shown.startswith("extend: BiPE-RoPE + YaRN, ")
 
 
-def test_a_plan_counts_what_a_retrofit_adds(bipe, tmp_path):
-    assert bipe("pretrain", "encoding=rope")[0] == 0
-    words = ("experiment=smoke", f"checkpoint={tmp_path}/rope", f"out={tmp_path}")
+def test_a_plan_counts_what_a_retrofit_adds(bipe, tmp_path, finished):
+    words = ("experiment=smoke", f"checkpoint={finished('rope')}", f"out={tmp_path}")
     words += ("stretch=homotopy", "stretch.length=64")
     plan = bipe("retrofit", "--plan", *words, study=False)[1]
     assert plan.startswith("retrofit: AnnealedBiPE, ") and "\nencoding " in plan
@@ -110,11 +105,7 @@ def test_a_plan_counts_what_a_retrofit_adds(bipe, tmp_path):
         (("validate_every=7",), "the run never validates: set validate_every (7) to at most 6"),
         (("rows.validation_rows=0",), "the run never validates: set rows.validation_rows above 0"),
         (("steps=100000",), "proofs is read "),
-        (
-            ("rows.micro_batch=3",),
-            "the run would be refused: rows.global_batch must be a multiple of rows.micro_batch x "
-            "devices (3), was: 4; set rows.micro_batch=2",
-        ),
+        (("rows.micro_batch=3",), "the run would be refused: rows.global_batch must be a multiple"),
         (("rows.global_batch=4000000", "rows.micro_batch=4000000"), "that a device (cpu) here has"),
         (("model.width=65536", "model.mlp_width=65536"), " are free: set out to another disk"),
     ],
@@ -132,13 +123,10 @@ def test_what_is_wrong_is_refused_as_in_a_run(refused):
 
 
 def test_sharding_and_data_parallelism_change_what_a_device_holds(plan):
+    kinds = (["trainer=auto"], ["trainer=ddp"], ["trainer=fsdp2"])
     alone, ddp, fsdp = (
         plan("pretrain", "experiment=pile_151m_rope", *words)["on"][-1]["memory"]
-        for words in (
-            ("trainer=auto",),
-            ("trainer.devices=8",),
-            ("trainer=fsdp2", "trainer.devices=8"),
-        )
+        for words in (kinds[0], *([*each, "trainer.devices=8"] for each in kinds[1:]))
     )
     assert ddp["weights"] == alone["weights"] and ddp["gathered"] == alone["weights"]
     assert fsdp["moments"] == pytest.approx(alone["moments"] / 8, rel=0.01)

@@ -9,35 +9,22 @@ from tests.train.data.corpora import write_rows
 from tests.train.studies import typed
 from train.cli import main
 
+SMALL = ("corpus.tokenizer.vocab_size=270", "engine.workers=1")
+
 
 @pytest.fixture
 def corpus(tmp_path):
     rows = [{"text": f"Number {number}. " * 30} for number in range(20)]
     path = write_rows(tmp_path / "a.jsonl", rows)
-    return (
-        "corpus=jsonl",
-        f"corpus.sources.text.documents.path={path}",
-        "segmenter@corpus.sources.text.segmenter=newline",
-        "corpus.tokenizer.vocab_size=270",
-        "engine.workers=1",
-        f"data={tmp_path / 'data'}",
-    )
+    own = ("corpus=jsonl", f"corpus.sources.text.documents.path={path}", *SMALL)
+    return (*own, "segmenter@corpus.sources.text.segmenter=newline", f"data={tmp_path / 'data'}")
 
 
 def test_a_dry_run_tells_and_writes_nothing(corpus, tmp_path, capsys):
     assert main(["prepare", *corpus, "--dry-run", "--limit", "7"]) == 0
     told = capsys.readouterr().out
-    for words in (
-        f"into {tmp_path / 'data'}, which contains no data",
-        "by 1 process here",
-        "vocab_size=270",
-        "text: JSONL path=",
-        "files: 1, 0.0 MB as stored",
-        "parts: 1",
-        "segmenter: Newline()",
-        "sample: the first 7 documents",
-        "tokens per segment",
-    ):
+    assert f"into {tmp_path / 'data'}, which contains no data" in told
+    for words in ("by 1 process here", "vocab_size=270", "files: 1, ", "parts: 1", "the first 7 "):
         assert words in told
     assert not (tmp_path / "data").exists()
 
@@ -65,16 +52,10 @@ def test_physical_lines_in_place_of_logical_ones_are_counted_and_warned_of(
     for copy in range(2):
         rows = [{"path": name, "text": text} for name, text in files.items()]
         write_rows(tmp_path / f"{copy}.jsonl", rows)
-    words = [
-        "corpus=jsonl",
-        "corpus.split.within=false",
-        f"corpus.sources.text.documents.path={tmp_path}",
-        "segmenter@corpus.sources.text.segmenter=auto",
-        "corpus.sources.text.segmenter.granularity=logical",
-        "corpus.tokenizer.vocab_size=270",
-        f"data={tmp_path / 'data'}",
-    ]
-    assert main(["prepare", *words, "engine.workers=1"]) == 0
+    words = ["corpus=jsonl", f"corpus.sources.text.documents.path={tmp_path}", *SMALL]
+    words += ["segmenter@corpus.sources.text.segmenter=auto", "corpus.split.within=false"]
+    words += ["corpus.sources.text.segmenter.granularity=logical", f"data={tmp_path / 'data'}"]
+    assert main(["prepare", *words]) == 0
     out, err = capsys.readouterr()
     made = json.loads((tmp_path / "data" / "manifest.json").read_text())["sources"]["text"]
     inside = len("a := 1\nb := 2\n")
@@ -85,12 +66,9 @@ def test_physical_lines_in_place_of_logical_ones_are_counted_and_warned_of(
         "logical python": {"documents": 2, "characters": 26},
     }
     card = (tmp_path / "data" / "README.md").read_text()
-    for words in ("4 (48 characters) physical lines: no grammar of go", "logical python"):
-        assert words in card
+    assert "4 (48 characters) physical lines: no grammar of go" in card
     assert "0.1% of characters, 4 documents: physical lines: no grammar of go" in out
-    assert (
-        "documents: physical lines: no grammar of go; pip install tree-sitter tree-sitter-go" in err
-    )
+    assert "physical lines: no grammar of go; pip install tree-sitter tree-sitter-go" in err
     assert "% of characters, 2 documents: physical lines: too hard to parse; exclude" in err
 
 
@@ -125,9 +103,8 @@ def texts(tmp_path, capsys):
         (tmp_path / "text").mkdir(exist_ok=True)
         for number, text in enumerate(texts):
             (tmp_path / "text" / f"{number}.txt").write_text(text)
-        own = ["corpus=text", f"corpus.sources.text.documents.path={tmp_path / 'text'}"]
-        own += ["corpus.tokenizer.vocab_size=270", "engine.workers=1", f"data={tmp_path / 'data'}"]
-        assert main(["prepare", *own, *words]) == 0
+        own = ["corpus=text", f"corpus.sources.text.documents.path={tmp_path / 'text'}", *SMALL]
+        assert main(["prepare", *own, f"data={tmp_path / 'data'}", *words]) == 0
         return capsys.readouterr()
 
     return run

@@ -54,9 +54,3 @@ def test_the_processes_that_were_started_decide_the_devices_and_others_are_refus
     for key in ("devices", "num_nodes"):
         with pytest.raises(ConfigError, match=f"trainer.{key} must be 2, since torchrun started 4"):
             placed({"devices": 2, "num_nodes": 2, key: 3}, PAIR)
-
-
-def test_all_gpus_of_a_machine_without_one_are_refused_with_the_cure(refused):
-    told = refused("pretrain", "trainer=fsdp2", "trainer.accelerator=cpu")
-    assert told.startswith("trainer.devices must be a number of processes on a CPU, was: -1")
-    assert "set trainer.devices=2, or trainer=cpu for one" in told

@@ -8,16 +8,14 @@ import torch
 
 from bipe import Positions
 from bipe.checkpoint import load_model
-from tests.train.studies import crashing, curve, losses, pretrain, same_weights, weights
+from tests.train.studies import crashing, curve, losses, same_weights, weights
 from train.cli import main
 from train.evals.rows import FILE, Journal
 
 
 @pytest.fixture(scope="module")
-def base(data, tmp_path_factory):
-    out = tmp_path_factory.mktemp("base")
-    pretrain(f"data={data}", f"out={out}", "encoding=rope", "steps=2", "rows.validation_rows=0")
-    return out / "rope"
+def base(finished):
+    return finished("rope")
 
 
 @pytest.fixture

@@ -1,14 +1,12 @@
 """What a configuration may say about rows, trained with: epochs, curricula, several folders."""
 
-import json
 import threading
-from copy import deepcopy
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from tests.train.studies import composed, crashing, curve, losses, pretrain, same_weights
+from tests.train.studies import composed, crashing, curve, losses, notes_of, pretrain, same_weights
 from train.cli import main
 from train.data.rows.datamodule import LMDataModule
 from train.evals.rows import FILE, Journal
@@ -16,13 +14,6 @@ from train.fit.runs import MODEL
 from train.launch.run import run_command
 
 CURRICULUM = "rows.curriculum=[{length: 16, steps: 2}, {length: 32, steps: 2}]"
-
-
-def notes(run):
-    """What the model's folder says of its training."""
-    found = [json.loads(path.read_text()) for path in (run / MODEL).glob("*.json")]
-    (own,) = [each["notes"] for each in found if "notes" in each]
-    return own
 
 
 def test_epochs_set_the_steps_of_the_run_and_of_its_schedule(smoke, data):
@@ -77,17 +68,14 @@ def test_another_global_batch_goes_on_where_it_is_asked_for(smoke):
     assert [row["step"] for row in curve(run)] == [1, 2, 3, 4, 5, 6]
     tokens = [64 * rows for rows in (4, 8, 12, 16, 24, 32)]
     assert [row["tokens"] for row in curve(run)] == tokens
-    assert notes(run)["tokens"] == tokens[-1]
+    assert notes_of(run)["tokens"] == tokens[-1]
 
 
 def test_several_folders_are_trained_on_and_evaluated(data, tmp_path, capsys):
     second = tmp_path / "second"
-    config = deepcopy(composed(f"data={second}"))
-    config["corpus"]["tokenizer"] = {
-        "_target_": "train.data.tokenizing.vocabulary.LoadTokenizer",
-        "path": str(data),
-    }
-    config["corpus"]["sources"]["proofs"]["documents"]["seed"] = 9
+    load = "train.data.tokenizing.vocabulary.LoadTokenizer"
+    config = composed(f"data={second}", "corpus.sources.proofs.documents.seed=9")
+    config["corpus"]["tokenizer"] = {"_target_": load, "path": str(data)}
     run_command("prepare", config)
     words = ["experiment=smoke", f"data={{a: {data}, b: {second}}}", f"out={tmp_path}", "steps=2"]
     words += ["~rows.sources.proofs", "rows.sources={a: 0.75, b: 0.25}", "name=both"]
@@ -95,28 +83,10 @@ def test_several_folders_are_trained_on_and_evaluated(data, tmp_path, capsys):
     assert main(["pretrain", *words]) == 0
     told = capsys.readouterr().err
     assert "a/proofs" in told and "b/proofs" in told and "padding" in told
-    assert notes(tmp_path / "both")["sources"] == {"a/proofs": 0.75, "b/proofs": 0.25}
-    assert [each["read"] for each in notes(tmp_path / "both")["rows"]] == [6, 2]
+    assert notes_of(tmp_path / "both")["sources"] == {"a/proofs": 0.75, "b/proofs": 0.25}
+    assert [each["read"] for each in notes_of(tmp_path / "both")["rows"]] == [6, 2]
     assert main(["evaluate", *words, "evaluate.probes=[]"]) == 0
     found = Journal(tmp_path / "both" / FILE).rows()
     assert {row.source for row in found} == {"a/proofs", "b/proofs"}
     assert main(["prepare", *words]) == 2
     assert "data must be one folder to prepare" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("word", "told"),
-    [
-        ("epochs=0", "epochs must be above 0 or null, was: 0"),
-        ("rows.epochs=2", "rows.epochs cannot be set; set epochs instead"),
-        ("rows.curriculum=[{length: 7, steps: 1}]", "must divide row_length (64) and be below it"),
-        ("rows.curriculum=[{length: 8, steps: 6}]", "takes 6 steps before rows have row_length"),
-        ("rows.budget=time", "rows.budget must be one of tokens, rows, was: time"),
-        ("rows.on_batch_change=ask", "must be one of refuse, convert"),
-        ("rows.temperature=0", "rows.sources must be a list or null"),
-        ("data=[]", "data must name at least one folder"),
-    ],
-)
-def test_what_makes_no_sense_is_told(smoke, capsys, word, told):
-    assert main(["pretrain", "experiment=smoke", *smoke, word]) == 2
-    assert told in capsys.readouterr().err

@@ -82,20 +82,6 @@ def test_a_failure_withdraws_the_claim_and_leaves_what_was_trained_or_is_not_our
     assert (names["claimed"], names["beside"]) == (None, ["notes.txt"])
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("seed: [", "line 1: not YAML"),
-        ("- 1\n", "contains no configuration"),
-        ("", "no configuration"),
-    ],
-)
-def test_a_spoiled_configuration_is_named(tmp_path, text, told):
-    (tmp_path / runs.CONFIG).write_text(text)
-    with pytest.raises(RunError, match=f"config.yaml.* {told}"):
-        claim(tmp_path, if_exists="auto", config=CONFIG)
-
-
 SECRETS = ["api_key", "WANDB_API_KEY", "hf_token", "token", "auth_token", "client_secret"]
 SECRETS += ["password", "credentials", "use_auth_token", "aws_secret_access_key", "passphrase"]
 PLAIN = ["tokenizer", "text_key", "id_key", "kind_key", "tokens_per_batch", "max_tokens", "passkey"]

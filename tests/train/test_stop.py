@@ -11,8 +11,11 @@ import pytest
 
 from tests.processes import PIPE, Popen
 from train import stop
+from train.disk.files import read_numbers
+from train.fit.runs import METRICS
 
 STATUS = {"SIGTERM": 143, "SIGUSR1": 138, "SIGINT": 130, "SIGHUP": 129, "SIGUSR2": 140}
+ENDS = "from train.stop import end_process; end_process(75, 'lost', before=lambda: {})"
 
 
 def send(name="SIGTERM"):
@@ -127,3 +130,36 @@ def test_a_second_signal_ends_at_once_whatever_the_main_thread_does():
     process.send_signal(signal.SIGINT)
     assert process.wait(30) == STATUS["SIGINT"]
     process.stdout.close()
+
+
+def test_a_process_ends_with_its_last_words_whatever_fails():
+    process = Popen([sys.executable, "-c", ENDS.format("1 / 0")], stderr=PIPE)
+    assert process.communicate(timeout=300)[1].startswith(b"lost\n")
+    assert process.returncode == 75
+
+
+@pytest.mark.parametrize("reader", ["gone", "asleep"])
+def test_a_process_ends_though_nobody_hears_why(reader):
+    out, into = os.pipe()
+    if reader == "gone":
+        os.close(out)
+    else:
+        os.set_blocking(into, False)
+        with pytest.raises(BlockingIOError):
+            while True:
+                os.write(into, b"x" * 4096)
+        os.set_blocking(into, True)
+    process = Popen([sys.executable, "-c", ENDS.format("0")], stderr=into)
+    assert process.wait(timeout=300) == 75
+
+
+@pytest.mark.slow
+def test_a_training_outlives_the_reader_of_its_progress(data, tmp_path):
+    words = ["pretrain", "experiment=smoke", f"data={data}", f"out={tmp_path}", "steps=60"]
+    run, (out, into) = tmp_path / "bipe_rope", os.pipe()
+    process = Popen([sys.executable, "-m", "train.cli", *words, "validate_every=20"], stderr=into)
+    os.close(into)
+    wait_for(lambda: len(read_numbers(run / METRICS)) > 5, seconds=300)
+    os.close(out)
+    assert process.wait(timeout=300) == 0
+    assert len(read_numbers(run / METRICS)) == 60

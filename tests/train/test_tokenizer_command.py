@@ -36,10 +36,8 @@ def test_what_is_trained_loads_and_is_told(train, tmp_path):
     config = json.loads((tmp_path / "made" / "tokenizer_config.json").read_text())
     assert config["tokenizer_class"] == "PreTrainedTokenizerFast"
     assert config["eos_token"] == END
-    assert sorted(path.name for path in (tmp_path / "made").iterdir()) == [
-        "tokenizer.json",
-        "tokenizer_config.json",
-    ]
+    made = {path.name for path in (tmp_path / "made").iterdir()}
+    assert made == {"tokenizer.json", "tokenizer_config.json"}
 
 
 def test_training_again_gives_the_same_bytes_and_overwrites_only_when_asked(train, tmp_path):
@@ -59,10 +57,7 @@ def test_training_again_gives_the_same_bytes_and_overwrites_only_when_asked(trai
     [
         (["tokenizer"], "bipe: tokenizer: say what to do: bipe tokenizer train"),
         (["tokenizer", "trian"], "bipe: tokenizer: say what to do: bipe tokenizer train"),
-        (
-            ["tokenizer@corpus.tokenizer=load", "~corpus.tokenizer.vocab_size"],
-            "corpus.tokenizer must be one to train, was: LoadTokenizer",
-        ),
+        (["tokenizer@corpus.tokenizer=load", "~corpus.tokenizer.vocab_size"], "one to train, was"),
         (["corpus.tokenizer.split=o200k"], "must be one of gpt2, cl100k, was: 'o200k'"),
         (["corpus.tokenizer.vocab_size=256"], "vocab_size must be above 256"),
         (["corpus.tokenizer.special_tokens=[a,a]"], "special_tokens must not be empty, and differ"),

@@ -43,17 +43,13 @@ def test_help_shows_every_key_of_the_configuration():
 
 
 @pytest.mark.parametrize("command", COMPOSED)
-def test_the_examples_of_a_command_are_words_that_it_reads(command):
+def test_a_page_names_what_there_is_and_its_examples_are_words_that_are_read(command):
     for example in COMMANDS[command].examples:
         words = shlex.split(example.replace("-m train.cli", "bipe"), comments=True)
         own, rest = find(words[words.index("bipe") + 1 :])
         assert own.word == COMMANDS[command].word
         if not {word.partition("=")[0] for word in rest} & own.elsewhere.keys():
             assert read(own, rest).words == tuple(rest)
-
-
-@pytest.mark.parametrize("command", COMPOSED)
-def test_sections_and_groups_of_a_page_exist_and_its_examples_name_keys(command):
     page = COMMANDS[command]
     text = help_page(page, [])
     for section in page.sections:

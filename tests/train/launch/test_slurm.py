@@ -55,13 +55,9 @@ def wait_for(condition, *, logs):
 
 def test_the_script_holds_the_options_and_the_words(bipe, tmp_path):
     options = ("nodes=2", "devices=8", "account=ours", "qos=low", "time=1-00:00:00", "memory_gb=32")
-    extra = (
-        "launch.constraint=a100",
-        "+launch.sbatch.mail-type=END",
-        "launch.setup=[module load x]",
-    )
-    words = (*(f"launch.{option}" for option in options), *extra, "launch=slurm", "--dry-run")
-    words += ("rows.global_batch=16", "rows.micro_batch=1")
+    options += ("constraint=a100", "setup=[module load x]")
+    words = (*(f"launch.{option}" for option in options), "+launch.sbatch.mail-type=END")
+    words += ("launch=slurm", "--dry-run", "rows.global_batch=16", "rows.micro_batch=1")
     status, out, _ = bipe("pretrain", *words, "steps=7", "if_exists=overwrite")
     assert status == 0
     for line in (
@@ -105,9 +101,7 @@ def test_without_slurm_nothing_is_begun(refused, bipe, monkeypatch):
         (["launch.nodes=0"], "launch.nodes must be above 0, was: 0"),
         (["launch.node=2"], "launch.node: Slurm has no such key; did you mean 'nodes'?"),
         (["steps=x"], "steps must be int, was: 'x'"),
-        (["optimizer.lr=-1"], "optimizer.lr must be above 0"),
         (["launch.devices=7"], "launch=slurm: rows.global_batch must be a multiple of rows.micro"),
-        (["launch.devices=7", "--dry-run"], "launch=slurm: rows.global_batch must be a multiple"),
         (["trainer.devices=2", "--dry-run"], "launch.devices=1; set launch.devices=2 and remove"),
         (["trainer.devices=[0,1]", "launch.devices=4"], "trainer.devices=2 conflicts with launch"),
         (["trainer.num_nodes=2", "--dry-run"], "set launch.nodes=2 and remove trainer.num_nodes"),

@@ -13,8 +13,6 @@ from bipe.encodings.base import Encoding, levels_of
 from bipe.encodings.multilevel import Multilevel
 from bipe.extension import DynamicYaRN, ReRoPE
 from tests.processes import together
-from tests.train.studies import pretrain
-from train.errors import ConfigError
 
 NOPE = {"_target_": "bipe.encodings.NoPE"}  # in its place comes one of SCHEMES
 CONFIG = DecoderConfig(
@@ -141,18 +139,3 @@ def test_each_device_has_an_early_and_a_late_chunk(monkeypatch):
 def test_what_does_not_work_is_refused(scheme, path, words):
     with pytest.raises(ValueError, match=words):
         refuse_shared(scheme, path=path)
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (("trainer.devices=1",), r"context_parallel must divide the number of devices \(1\)"),
-        (("row_length=62",), r"multiples of 2 x context_parallel \(4\), was: 62"),
-        (("attention=causal",), "context_parallel: attention must be one of"),
-        (("rows.global_batch=6",), r"micro_batch x devices / context_parallel \(4\), was: 6"),
-    ],
-)
-def test_settings_that_cannot_share_rows_are_refused(words, told, smoke):
-    two = ("trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2", "context_parallel=2")
-    with pytest.raises(ConfigError, match=told):
-        pretrain(*smoke, *two, *words)

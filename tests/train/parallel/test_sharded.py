@@ -20,10 +20,15 @@ BIPE_ROPE = {
     "inter": {"_target_": "bipe.encodings.RoPE", "head_width": 4},
 }
 ALIBI = {"_target_": "bipe.encodings.ALiBi", "n_head": 3}
+FOX = {"_target_": "bipe.encodings.fox.FoX", "width": 12, "n_head": 3, "n_layer": 2}
+T5 = {"_target_": "bipe.encodings.t5.T5", "n_head": 3, "buckets": 8, "longest": 12}
 CPU = torch.device("cpu")
 CONFIGS = {
     "options": replace(SMALL, encoding=BIPE_ROPE, n_kv_head=1, qk_norm="both", qkv_bias="qkv"),
     "tied_alibi": replace(SMALL, encoding=ALIBI, tied_head=True),
+    # Parameters of the encoding in every layer, and a table that all layers share.
+    "fox": replace(SMALL, encoding=FOX),
+    "t5": replace(SMALL, encoding=T5),
 }
 MESHES = {"fsdp": (2,), "hsdp_2x1": (2, 1), "hsdp_1x2": (1, 2)}
 

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from tests.processes import together
-from tests.train.studies import composed, losses, pretrain, same_weights
+from tests.train.studies import losses, pretrain, same_weights
 from tests.train.test_distributed import go_back
 from train.disk import manifest
 from train.disk.files import Output
-from train.errors import ConfigError, DataError, RunError
+from train.errors import DataError, RunError
 from train.fit.checkpoints import checkpoints, latest_checkpoint, remove_unfinished, weights_of
 from train.fit.parallel import shards
 from train.fit.runs import CHECKPOINTS
@@ -32,7 +32,6 @@ def trained(data, tmp_path_factory):
         "files": pretrain(*words, "name=files"),
         "shards": pretrain(*words, "name=shards", *ONE),
         "background": pretrain(*words, "name=background", "checkpoint_async=true", *ONE),
-        "background_files": pretrain(*words, "name=background_files", "checkpoint_async=true"),
     }
 
 
@@ -150,12 +149,6 @@ def test_nothing_in_a_checkpoint_runs_code_or_reads_elsewhere(run, tmp_path):
     with pytest.raises((DataError, RunError), match="outside its folder"):
         shards.load_whole(path)
     assert not (tmp_path / "ran").exists()
-
-
-def test_shards_are_refused_for_a_whole_model(smoke):
-    with pytest.raises(ConfigError, match="checkpoints=sharded needs a sharded model"):
-        pretrain(*smoke, "checkpoints=sharded")
-    assert composed(*smoke)["checkpoints"] is None
 
 
 def fails_on_rank_1(folder):

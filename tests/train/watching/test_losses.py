@@ -7,36 +7,25 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from bipe import Decoder, Positions
-from tests.train.studies import composed, curve, pretrain
-from train.commands.pretrain import decoder_of
-from train.config import Config
-from train.data.rows.datamodule import LMDataModule
-from train.data.rows.loader import IGNORED, RowLoader
+from bipe import Positions
+from tests.train.studies import curve, fresh, pretrain
+from train.data.rows.loader import IGNORED
 from train.fit.module import positions_of
 from train.fit.watching.losses import StepLosses
 
 
-def first_step(words, *, rows=4, row_length=128):
-    """Loss, indices and the in-row keys of each target of the first global batch."""
-    study = Config.from_config(composed(*words))
-    data = LMDataModule(
-        folder=study.data, row_length=row_length, global_batch=rows, micro_batch=rows
-    )
-    model = Decoder(decoder_of(study, vocab_size=data.vocab_size), attention="eager")
-    model.init_weights(seed=study.seed)
-    loader = RowLoader(order=data.order(), micro_batch=rows, global_batch=rows, steps=1)
-    (batch,) = loader.batches()
+def first_step(words):
+    """Loss, scored targets and indices of the first global batch."""
+    _, model, batch = fresh(*words)
     at = positions_of(batch)
     logits = model.logits(batch.tokens, at).detach()
     nll = F.cross_entropy(logits.transpose(1, 2), batch.targets, reduction="none")
     return nll, batch.targets != IGNORED, at
 
 
-@pytest.mark.parametrize("micro_batch", [4, 1])
-def test_the_loss_is_split_by_source_and_by_place(smoke, micro_batch):
+def test_the_loss_is_split_by_source_and_by_place(smoke):
     words = (*smoke, "row_length=128", "steps=1", "validate_every=9")
-    (row,) = curve(pretrain(*words, f"rows.micro_batch={micro_batch}"))
+    (row,) = curve(pretrain(*words, "rows.micro_batch=1"))
     nll, scored, at = first_step(words)
     assert row["loss/source/proofs"] == pytest.approx(row["loss"], rel=1e-5)
     parts = {
@@ -50,12 +39,9 @@ def test_the_loss_is_split_by_source_and_by_place(smoke, micro_batch):
         assert row[name] == pytest.approx(float(nll[inside].mean()), rel=1e-4), name
 
 
-def test_a_flat_model_has_no_losses_by_segment(smoke):
-    (row,) = curve(pretrain(*smoke, "encoding=rope", "steps=1", "validate_every=9"))
-    assert [name for name in row if name.startswith("loss/")] == [
-        "loss/source/proofs",
-        "loss/token/0",
-    ]
+def test_a_flat_model_has_no_losses_by_segment(finished):
+    names = [name for name in curve(finished("rope"))[0] if name.startswith("loss/")]
+    assert names == ["loss/source/proofs", "loss/token/0"]
 
 
 def sums(tokens, *, scored=None, sources=("a",)):
