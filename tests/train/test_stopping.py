@@ -1,14 +1,13 @@
 """A signal stops each command where it may stop; the same command goes on, bit for bit."""
 
 import hashlib
-import os
 import shutil
-import signal
 import time
 
 import pytest
 
 from tests.train.studies import curve, pretrain, same_weights
+from tests.train.test_stop import STATUS, send
 from train.cli import main
 from train.data.preparing import parts
 from train.data.preparing.progress import Watch
@@ -19,12 +18,7 @@ from train.fit.module import LMModule
 from train.fit.runs import CHECKPOINTS, MODEL
 from train.tasks.scrolls.decoding import PredictionJournal
 
-STATUS = {"SIGTERM": 143, "SIGINT": 130}  # the others: test_stop
 TASK = ("log_every=4", "steps=6", "checkpoint_every=4", "validate_every=3", "rows.micro_batch=2")
-
-
-def send(name="SIGTERM"):
-    os.kill(os.getpid(), signal.Signals[name])
 
 
 @pytest.fixture
@@ -62,7 +56,6 @@ MOMENTS = {
     "in the second half of a step": (LMModule, "training_step", 4, 2),
     "before a validation": (LMModule, "optimizer_step", 3, 3),
     "in a validation": (LMModule, "validation_step", 1, 3),
-    "at the end of a validation": (LMModule, "validation_step", 2, 3),
     "in a checkpoint": (SaveCheckpoints, "save", 1, 4),
     "in the last validation": (LMModule, "validation_step", 3, 6),
 }
