@@ -76,16 +76,3 @@ def test_rows_may_be_selected_and_a_shared_prompt_need_not_be_moved(scheme, orde
         cache.select(torch.tensor(order), shared=shared)
         rest = cached_logits(model, tokens[order, 30:], marks[order, 30:], [1, 14], cache)
         close(rest, full[:, 30:])
-
-
-def test_a_full_cache_says_so_and_one_without_a_size_too():
-    cache, time = Cache(batch=1, capacity=4), torch.zeros(2, 5, dtype=torch.uint8)
-    for told, call in (
-        ("has room for 4 tokens per row, 5 are", lambda: cache.extend(positions_of(time[:1]))),
-        ("batch must be 1, as in earlier.* was: 2", lambda: cache.extend(positions_of(time))),
-        ("capacity must be given", lambda: Cache(batch=1)),
-        ("capacity must be at least 1 token, was: 0", lambda: Cache(batch=1, capacity=0)),
-        ("length must be from 0 to 0", lambda: cache.rewind(1)),
-    ):
-        with pytest.raises(ValueError, match=told):
-            call()

@@ -1,11 +1,26 @@
-"""Recomputed blocks change memory and nothing else; few rows change no layer."""
+"""Recomputed blocks, few rows, widths of heads, norms and biases of projections."""
+
+import dataclasses
 
 import pytest
 import torch
 from torch import nn
 
+from bipe import Decoder, DecoderConfig
+from bipe.checkpoint import CheckpointError, load_model, save_model
 from bipe.decoder import Projection
-from tests.bipe.conftest import ONE_EACH, random_batch, small_decoder
+from bipe.layouts import config_to_official
+from tests.bipe.conftest import (
+    N_HEAD,
+    ONE_EACH,
+    WIDTH,
+    cached_equals_uncached,
+    random_batch,
+    small_decoder,
+    target,
+)
+from train.fit.flops import block_weights, step_flops
+from train.fit.parallel.sharded import materialize
 
 
 def gradients(scheme, kept, **how):
@@ -64,3 +79,94 @@ def test_gradients_and_autocast_go_the_plain_way():
     assert layer.weight.grad is not None and list(layer.state_dict()) == ["weight"]
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
         assert layer(x).dtype == torch.bfloat16
+
+
+ROPE = {"encoding": target("RoPE", head_width=12)}
+OPTIONS = {
+    "wide_heads": {"head_width": 12, **ROPE},
+    "wide_shared_heads": {"head_width": 12, "n_kv_head": 2, **ROPE},
+    "odd_width": {"width": 50, "head_width": 12, **ROPE},
+    "qk_norm": {"qk_norm": "both"},
+    "key_norm": {"qk_norm": "key"},
+    "qkv_bias": {"qkv_bias": "qkv"},
+    "qk_bias": {"qkv_bias": "qk", "n_kv_head": 3},
+    "all": {"head_width": 12, "n_kv_head": 2, "qk_norm": "both", "qkv_bias": "qkv", **ROPE},
+}
+options = pytest.mark.parametrize("name", OPTIONS)
+
+
+def model_with(name: str) -> Decoder:
+    """A model with options, whose vectors are not those of the start."""
+    model = small_decoder("flat_rope", **OPTIONS[name])
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim < 2:
+                parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.3)
+    return model
+
+
+@options
+def test_a_model_with_options_is_cached_trained_and_stored(name, tmp_path):
+    model = model_with(name)
+    tokens, at = random_batch(2, 20, seed=2)
+    model(tokens, at).square().sum().backward()
+    for each, parameter in model.named_parameters():
+        assert each == "head.weight" or parameter.grad.abs().sum() > 0, each
+    save_model(model, tmp_path / "model")
+    again, _ = load_model(tmp_path / "model")
+    assert again.config == model.config
+    state = again.state_dict()
+    assert all(torch.equal(state[key], value) for key, value in model.state_dict().items())
+    cached_equals_uncached(model, [7] + [1] * 13)
+
+
+@options
+def test_the_counts_are_those_of_the_model(name):
+    model = model_with(name)
+    config, block = model.config, model.blocks[0]
+    assert block_weights(config) == sum(p.numel() for p in block.parameters() if p.ndim == 2)
+    heads = config.n_head * config.head_width
+    gained = step_flops(config, row_length=8, keys=5.0).forward
+    gained -= step_flops(config, row_length=8, keys=1.0).forward
+    assert gained == 4 * 4 * config.n_layer * heads
+
+
+@options
+def test_what_has_no_memory_starts_as_what_has(name):
+    config = small_decoder("flat_rope", **OPTIONS[name]).config
+    with torch.device("meta"):
+        model = Decoder(config)
+    materialize(model, torch.device("cpu"))
+    whole = dict(Decoder(config).named_parameters())
+    for each, parameter in model.named_parameters():
+        if parameter.ndim < 2:
+            assert torch.equal(parameter, whole[each]), each
+            assert (parameter == (0 if "bias" in each else 1)).all(), each
+
+
+@pytest.mark.parametrize("name", ["key_norm", "qk_bias", "all"])
+def test_options_without_a_counterpart_are_refused(name):
+    with pytest.raises(CheckpointError, match=r"does not support q\w+="):
+        config_to_official(model_with(name).config, max_length=64)
+
+
+def test_key_norm_divides_scores_by_the_size_of_keys():
+    attention = small_decoder("flat_nope", qk_norm="key").blocks[0].attention
+    seen = []
+    x = torch.randn(1, 5, WIDTH)
+    attention(x, None, lambda q, k, v: seen.append((q, k)) or v, None)
+    ((q, k),) = seen
+    plain = attention.key(x).unflatten(-1, (N_HEAD, -1)).transpose(1, 2)
+    scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
+    expected = q @ (plain / plain.norm(dim=-1, keepdim=True)).transpose(-1, -2)
+    torch.testing.assert_close(scores, expected, atol=1e-4, rtol=1e-4)
+
+
+def test_a_description_without_the_options_is_as_before():
+    config = small_decoder("flat_rope").config
+    given = dataclasses.asdict(config)
+    for name in ("head_width", "qk_norm", "qkv_bias"):
+        del given[name]
+    assert DecoderConfig(**given) == config
+    assert config.head_width == WIDTH // N_HEAD

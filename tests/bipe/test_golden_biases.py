@@ -4,7 +4,6 @@ Our models look back only: where a reference is for both directions, keys up to 
 Reads the data of tests/golden or of BIPE_GOLDEN (tests/golden/README.md).
 """
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -22,27 +21,7 @@ from bipe.encodings.shaw import Shaw
 from bipe.encodings.t5 import T5, bucket
 from bipe.encodings.transformer_xl import TransformerXL
 from bipe.encodings.tupe import TUPE
-from tests.bipe.test_golden import FOLDER
-
-
-class Golden:
-    """The arrays of a file by name, in float64; nothing if a folder of the user's lacks it."""
-
-    def __init__(self, name: str) -> None:
-        path = FOLDER / f"encodings_{name}.npz"
-        self.data = np.load(path) if path.exists() else None
-        self.names = [] if self.data is None else self.data.files
-
-    def __getitem__(self, name: str) -> Tensor:
-        found = torch.from_numpy(np.asarray(self.data[name]))
-        return found.double() if found.is_floating_point() else found.long()
-
-    def cases(self, prefix: str, depth: int = 2) -> list[str]:
-        found = (name.split("/") for name in self.names if name.startswith(f"{prefix}/"))
-        return sorted({"/".join(parts[:depth]) for parts in found if len(parts) > depth})
-
-
-TORCH, TF = Golden("torch"), Golden("tf")
+from tests.bipe.test_golden import TF, TORCH
 
 
 def close(ours: Tensor, theirs: Tensor) -> None:
@@ -57,13 +36,22 @@ def past(n_query: int, n_key: int) -> Tensor:
     return torch.ones(n_query, n_key, dtype=torch.bool).tril(n_key - n_query)
 
 
+@torch.no_grad()
 def fill(encoding, **values: Tensor):
     """Set parameters of an encoding, all of its layers, in float64."""
-    encoding = encoding.double()
-    with torch.no_grad():
-        for name, value in values.items():
-            encoding.get_parameter(name).copy_(value)
+    for name, value in values.items():
+        encoding.double().get_parameter(name).copy_(value)
     return encoding
+
+
+def given(case: str) -> dict[str, Tensor]:
+    return {n.partition("/param/")[2]: TORCH[n] for n in TORCH.of(f"{case}/param/")}
+
+
+def drawn(encoding, time: int, *, start: int = 0) -> Tensor:
+    """The bias of an encoding for a row."""
+    at = ids(time) + start
+    return encoding.bias(at, at).dense(torch.float64)[0]
 
 
 def added(bias: Bias, q: Tensor, k: Tensor) -> Tensor:
@@ -107,16 +95,15 @@ def test_kerple(case):
         close_in_the_past(scores + found.added(q, k, plain, seen), theirs)
 
 
-@pytest.mark.parametrize("name", [n for n in TORCH.names if n.startswith("sandwich/")])
+@pytest.mark.parametrize("name", TORCH.of("sandwich/"))
 def test_sandwich(name):
     theirs = TORCH[name][0]
     width = int(name.rpartition("_d")[2])
-    at = ids(theirs.shape[-1])
-    ours = Sandwich(n_head=len(theirs), width=width).bias(at, at).dense(torch.float64)[0]
-    close_in_the_past(ours, theirs)
+    ours = Sandwich(n_head=len(theirs), width=width)
+    close_in_the_past(drawn(ours, theirs.shape[-1]), theirs)
 
 
-@pytest.mark.parametrize("name", [n for n in TORCH.names if n.startswith("t5/bucket")])
+@pytest.mark.parametrize("name", TORCH.of("t5/bucket"))
 def test_buckets_of_t5(name):
     both, buckets, longest = (int(x.lstrip("bimaxn")) for x in name.split("_")[1:])
     relative = TORCH["t5/relative_position"]
@@ -124,47 +111,38 @@ def test_buckets_of_t5(name):
     assert torch.equal(ours, TORCH[name])
 
 
-@pytest.mark.parametrize("name", [n for n in TORCH.names if n.startswith("t5/bias_decoder")])
+@pytest.mark.parametrize("name", TORCH.of("t5/bias_decoder"))
 def test_t5(name):
     theirs, table = TORCH[name], TORCH["t5/bias_table"]
     longest = int(name.rpartition("max")[2])
     t5 = fill(T5(n_head=table.shape[1], buckets=len(table), longest=longest), table=table)
-    at = ids(theirs.shape[-1])
-    close_in_the_past(t5.bias(at, at).dense(torch.float64)[0], theirs)
+    close_in_the_past(drawn(t5, theirs.shape[-1]), theirs)
 
 
 @pytest.mark.parametrize("case", TORCH.cases("fire"))
 def test_fire(case):
-    given = {n.rpartition("/")[2]: TORCH[n] for n in TORCH.names if n.startswith(f"{case}/param/")}
-    theirs = TORCH[f"{case}/bias"][0]
-    hidden, n_head = len(given["mlp.0.bias"]), len(given["mlp.2.bias"])
-    fire = FIRE(n_head=n_head, hidden=hidden, length=float(given["init_L"]))
-    layers = {"mlp.0": "inner", "mlp.2": "outer"}
-    linear = {
-        f"{ours}.{part}": given[f"{name}.{part}"]
-        for name, ours in layers.items()
-        for part in ("weight", "bias")
-    }
-    fill(fire, c=given["c"], multiplier=given["L_multiplier"], **linear)
-    at = ids(theirs.shape[-1])
-    close_in_the_past(fire.bias(at, at).dense(torch.float64)[0], theirs)
+    theirs, held = TORCH[f"{case}/bias"][0], given(case)
+    hidden, n_head = len(held["mlp.0.bias"]), len(held["mlp.2.bias"])
+    fire = FIRE(n_head=n_head, hidden=hidden, length=float(held["init_L"]))
+    names = {"mlp.0": "inner", "mlp.2": "outer", "L_multiplier": "multiplier", "c": "c"}
+    layers = {name: name.rpartition(".")[0] or name for name in held if name != "init_L"}
+    fill(fire, **{n.replace(part, names[part]): held[n] for n, part in layers.items()})
+    close_in_the_past(drawn(fire, theirs.shape[-1]), theirs)
 
 
 @pytest.mark.parametrize("case", TORCH.cases("tupe"))
 def test_tupe(case):
     """The first token of the reference is [CLS], tied to no position; others are from 1."""
-    given = {n.partition("/param/")[2]: TORCH[n] for n in TORCH.names if f"{case}/param/" in n}
-    theirs = TORCH[f"{case}/bias"]
+    theirs, held = TORCH[f"{case}/bias"], given(case)
     n_head, time, _ = theirs.shape
-    length, width = given["pos.weight"].shape
+    length, width = held["pos.weight"].shape
     tupe = TUPE(width=width, n_head=n_head, length=length)
     names = {"table": "pos", "norm": "pos_ln", "query": "pos_q_linear", "key": "pos_k_linear"}
-    fill(tupe, **{f"{ours}.{part}": given[f"{name}.{part}"] for ours, name in names.items()
-                  for part in ("weight", "bias") if f"{name}.{part}" in given})  # fmt: skip
-    at = ids(time) + 1
-    ours = tupe.bias(at, at).dense(torch.float64)[0]
-    if "relative_attention_bias.weight" in given:
-        table = given["relative_attention_bias.weight"]
+    fill(tupe, **{f"{ours}.{part}": held[f"{name}.{part}"] for ours, name in names.items()
+                  for part in ("weight", "bias") if f"{name}.{part}" in held})  # fmt: skip
+    ours = drawn(tupe, time, start=1)
+    if "relative_attention_bias.weight" in held:
+        table = held["relative_attention_bias.weight"]
         ours = ours + table[TORCH[f"{case}/rp_bucket"]].movedim(-1, 0)
     words = past(time, time)
     words[:, 0] = False
@@ -196,13 +174,10 @@ def test_transformer_xl(case):
 @pytest.mark.parametrize("case", TF.cases("shaw"))
 def test_shaw(case):
     q, k, v = (TF[f"{case}/{name}"] for name in "qkv")
-    keys, values = TF[f"{case}/emb_keys"], TF[f"{case}/emb_values"]
-    longest = len(keys) // 2
     # The rows of the reference go from -longest to longest; ours from distance 0 on.
-    tables = {
-        "keys": keys[: longest + 1].flip(0)[None],
-        "values": values[: longest + 1].flip(0)[None],
-    }
+    longest = len(TF[f"{case}/emb_keys"]) // 2
+    names = ("keys", "values")
+    tables = {name: TF[f"{case}/emb_{name}"][: longest + 1].flip(0)[None] for name in names}
     shaw = fill(Shaw(head_width=q.shape[-1], longest=longest), **tables)
     at, seen = ids(q.shape[2], len(q)), past(q.shape[2], k.shape[2])
     bias = shaw.bias(at, at).in_layer(0)
@@ -210,12 +185,12 @@ def test_shaw(case):
     ours = q @ k.mT + bias.added(q, k, q @ k.mT, seen[None]) * q.shape[-1] ** 0.5
     close_in_the_past(ours, TF[f"{case}/logits"])
     if case.endswith("causal"):
-        scaled = q * q.shape[-1] ** 0.5
         allowed = seen[None].expand(len(q), -1, -1)
-        close(eager_attention(scaled, k, v, bias=bias, allowed=allowed), TF[f"{case}/out"])
+        ours = eager_attention(q * q.shape[-1] ** 0.5, k, v, bias=bias, allowed=allowed)
+        close(ours, TF[f"{case}/out"])
 
 
-@pytest.mark.parametrize("name", [n for n in TORCH.names if n.startswith("deberta/v2_log")])
+@pytest.mark.parametrize("name", TORCH.of("deberta/v2_log"))
 def test_log_buckets_of_deberta(name):
     buckets, longest = (int(x.lstrip("bmax")) for x in name.split("_")[-2:])
     ours = log_bucket(TORCH["deberta/relative_position"], buckets=buckets, longest=longest)
@@ -225,45 +200,36 @@ def test_log_buckets_of_deberta(name):
 @pytest.mark.parametrize("case", TORCH.cases("deberta"))
 def test_deberta(case):
     """The reference looks both ways: our scores of all pairs, softmax over all of them."""
-    given = {n.partition("/param/")[2]: TORCH[n] for n in TORCH.names if f"{case}/param/" in n}
-    hidden, table = TORCH[f"{case}/hidden"], TORCH[f"{case}/rel_embeddings"]
-    theirs = TORCH[f"{case}/attn_probs"]
-    n_head, width = theirs.shape[1], hidden.shape[-1]
+    held, hidden, table = given(case), TORCH[f"{case}/hidden"], TORCH[f"{case}/rel_embeddings"]
+    theirs, width = TORCH[f"{case}/attn_probs"], hidden.shape[-1]
+    n_head, none = theirs.shape[1], torch.zeros(width)
 
-    def project(name, x=hidden):
-        return x @ given[f"{name}.weight"].T + given.get(f"{name}.bias", torch.zeros(width))
+    def project(name, zero=none):
+        return hidden @ held[f"{name}.weight"].T + held.get(f"{name}.bias", zero)
 
-    if "in_proj.weight" in given:  # version 1: queries, keys and values of a head are neighbours
-        q, k, _ = heads(project("in_proj") if "in_proj.bias" in given
-                        else hidden @ given["in_proj.weight"].T, n_head).chunk(3, -1)  # fmt: skip
-        q = q + given["q_bias"].view(1, n_head, 1, -1)
+    if "in_proj.weight" in held:  # version 1: queries, keys and values of a head are neighbours
+        q, k, _ = heads(project("in_proj", 0.0), n_head).chunk(3, -1)
+        q = q + held["q_bias"].view(1, n_head, 1, -1)
         names = {"c2p": "pos_proj", "p2c": "pos_q_proj"}
     else:
         q, k = (heads(project(name), n_head) for name in ("query_proj", "key_proj"))
-        share = "pos_key_proj.weight" not in given
-        names = {"c2p": "key_proj", "p2c": "query_proj"} if share else {
-            "c2p": "pos_key_proj", "p2c": "pos_query_proj"}  # fmt: skip
+        pos = "" if "pos_key_proj.weight" not in held else "pos_"
+        names = {"c2p": f"{pos}key_proj", "p2c": f"{pos}query_proj"}
     own = {"c2p": ("pos_proj", "pos_key_proj"), "p2c": ("pos_q_proj", "pos_query_proj")}
-    terms = tuple(
-        term
-        for term, names_ in own.items()
-        if term in case or any(f"{name}.weight" in given for name in names_)
-    )
+    terms = tuple(t for t in own if t in case or any(f"{name}.weight" in held for name in own[t]))
     deberta = DeBERTa(width=width, n_head=n_head, span=len(table) // 2, terms=terms)
-    relative = TORCH[f"{case}/relative_pos"]
     values = {"table": table}
     for term in terms:
-        weight = given[f"{names[term]}.weight"]
+        weight, offset = held[f"{names[term]}.weight"], held.get(f"{names[term]}.bias", none)
         values[f"{term}_weight"] = weight.unflatten(0, (n_head, -1))[None]
-        offset = given.get(f"{names[term]}.bias", torch.zeros(width))
         values[f"{term}_bias"] = offset.unflatten(0, (n_head, -1))[None]
     fill(deberta, **values)
-    index = (relative + deberta.span).clamp(0, 2 * deberta.span - 1)  # in its own log buckets
+    # In its own log buckets.
+    index = (TORCH[f"{case}/relative_pos"] + deberta.span).clamp(0, 2 * deberta.span - 1)
     deberta._index = lambda q_ids, k_ids: index.expand(len(q_ids), -1, -1)
     at = ids(hidden.shape[1], len(hidden))
     everything = torch.ones(1, hidden.shape[1], hidden.shape[1], dtype=torch.bool)
-    bias = deberta.bias(at, at).in_layer(0)
-    close(scores_of(q, k, bias, everything).softmax(-1), theirs)
+    close(scores_of(q, k, deberta.bias(at, at).in_layer(0), everything).softmax(-1), theirs)
 
 
 @pytest.mark.parametrize("case", TORCH.cases("cope"))

@@ -74,7 +74,6 @@ def rewritten(folder: Path):
 
 @pytest.fixture
 def model(tmp_path):
-    """The folder of a model."""
     save_model(small_decoder("flat_rope"), tmp_path / "model", notes={"row_length": 40})
     return tmp_path / "model"
 
@@ -88,7 +87,6 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def trained(data, tmp_path_factory):
-    """The folder of a trained run."""
     out = tmp_path_factory.mktemp("trained")
     words = (f"data={data}", f"out={out}", "steps=2", "checkpoint_every=1", "name=run")
     return pretrain(*words, "encoding=bipe_rope")

@@ -5,9 +5,8 @@ import time
 
 import pytest
 
-from bipe.checkpoint import CheckpointError, load_model, read_config, save_model, seal_model
+from bipe.checkpoint import CheckpointError, load_model, read_config, seal_model
 from bipe.sealing import sealed
-from tests.bipe.conftest import small_decoder
 from tests.trust.conftest import rewritten
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
@@ -79,12 +78,6 @@ def test_what_says_what_a_model_is_may_lie_beside_it(model):
         (model / name).write_text("x")
     _, notes = load_model(model)
     assert notes == read_config(model)["notes"]
-
-
-def test_weights_of_another_model_are_refused(model, tmp_path):
-    save_model(small_decoder("flat_rope", seed=1), tmp_path / "other")
-    (tmp_path / "other" / WEIGHTS).replace(model / WEIGHTS)
-    assert refused(model, WEIGHTS)
 
 
 def test_the_format_before_is_refused_with_the_line_that_seals_it(model):

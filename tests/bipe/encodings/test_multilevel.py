@@ -7,9 +7,8 @@ import torch
 
 from bipe import Positions
 from bipe.build import build
-from bipe.encodings import ALiBi, Bilevel, Learned, NoPE, RoPE, Sinusoidal
+from bipe.encodings import ALiBi, Bilevel, Learned, NoPE, RoPE
 from bipe.encodings.alibi import alibi_slopes
-from bipe.encodings.base import levels_of
 from bipe.encodings.multilevel import Multilevel
 from bipe.encodings.permuteformer import PermuteFormer
 from bipe.encodings.xpos import XPos
@@ -40,31 +39,6 @@ def test_levels_that_never_begin_again_are_bilevel():
     q = torch.randn(2, 2, 40, 8)
     assert torch.equal(several.rotation(at).query(q), two.rotation(at).query(q))
     assert not several.bias(at, at).dense(torch.float64).any()
-
-
-def test_segatron_adds_the_embeddings_of_token_sentence_and_paragraph():
-    """2004.14996, section 3.1, from ids counted by hand."""
-    text = ["One", "two", ".", "Three", ".", "/", "Four", ".", "Five", ".", "/", "Six", "."]
-    marks, ids, t, s, p, opens = [], [], 0, 0, 0, 4
-    for word in text:
-        if word == "/":
-            p, s, opens = p + 1, 0, 4
-            continue
-        if opens:
-            t = 0
-        marks.append((1 if not marks else 0) | (2 if opens else 0) | (opens & 4))
-        ids.append((t, s, p))
-        t, opens = t + 1, 0
-        if word == ".":
-            s, opens = s + 1, 2
-    segatron = build(CONFIGURED["segatron"])
-    torch.nn.init.normal_(segatron.encodings["token"].table.weight)
-    at = Positions.from_marks(torch.tensor([marks], dtype=torch.uint8), levels=2)
-    found = segatron.embed(torch.zeros(1, len(ids), 48), at)[0]
-    tables = [each.table.weight for each in segatron.encodings.values()]
-    for place, own in enumerate(ids):
-        expected = sum(table[id] for table, id in zip(tables, own, strict=True))
-        torch.testing.assert_close(found[place], expected)
 
 
 @torch.no_grad()
@@ -125,22 +99,6 @@ def test_four_levels_and_their_order():
 
 
 ROPE, HALVES = RoPE(**SIZES), [RoPE(**SIZES, part=part) for part in ((0.0, 0.5), (0.5, 1.0))]
-
-
-@pytest.mark.parametrize(
-    ("inner", "last"),
-    [
-        ((Learned(width=8, length=4), Sinusoidal(width=8)), ALiBi(n_head=2)),
-        ((NoPE(), RoPE(**SIZES)), XPos(**SIZES)),
-        (HALVES, NoPE()),
-        ((RoPE(**SIZES, pairs=(0.0, 0.25)), RoPE(**SIZES, pairs=(0.25, 1.0))), ALiBi(n_head=2)),
-        ((Learned(width=8, length=4), HALVES[0]), HALVES[1]),
-    ],
-)
-def test_what_combines(inner, last):
-    made = Multilevel(encodings={"a": inner[0], "b": inner[1], "c": last})
-    assert levels_of(made) == 2
-    assert [*made.fed()] == ["intra", "level0", "level1"]
 
 
 NTK = target("RoPE", **SIZES, stretch=far("DynamicNTK", factor=2.0, original_length=9))

@@ -1,16 +1,18 @@
-"""Rotations against their references and their formulas."""
+"""Rotations and absolute encodings against their references and their formulas."""
 
 import dataclasses
 import itertools
 import math
 
-import numpy as np
 import pytest
 import torch
 from torch.nn.functional import softplus
 
-from bipe import Positions
-from bipe.encodings import RoPE
+from bipe.attention.passes import pass_attention
+from bipe.encodings import ALiBi, Learned, RoPE, Sinusoidal
+from bipe.encodings.alibi import alibi_slopes
+from bipe.encodings.complex_order import ComplexOrder, turned
+from bipe.encodings.hirope import HiRoPE
 from bipe.encodings.permuteformer import PermuteFormer
 from bipe.encodings.pope import PoPE
 from bipe.encodings.xpos import XPos
@@ -19,32 +21,14 @@ from tests.bipe.conftest import (
     BARE,
     HEAD_WIDTH,
     N_HEAD,
+    SCHEMES,
     cached_equals_uncached,
-    far,
     random_batch,
     small_decoder,
     target,
 )
-from tests.bipe.test_golden import FOLDER, present
-
-TORCH = "encodings_torch.npz"
-
-
-def cases(kind: str) -> list[str]:
-    """Return the cases of a kind in the data: xpos/CASE/key."""
-    if not (FOLDER / TORCH).exists():
-        return []
-    names = np.load(FOLDER / TORCH).files
-    return sorted({n.split("/")[1] for n in names if n.startswith(f"{kind}/") and n.count("/") > 1})
-
-
-def arrays(prefix: str) -> dict[str, torch.Tensor]:
-    data = np.load(FOLDER / TORCH)
-    return {
-        name.removeprefix(prefix): torch.from_numpy(data[name]).double()
-        for name in data.files
-        if name.startswith(prefix)
-    }
+from tests.bipe.extension.test_distances import METHODS
+from tests.bipe.test_golden import JAX, TF, TORCH, present
 
 
 def close(ours, theirs, atol=1e-5):
@@ -60,27 +44,24 @@ def scores(rotation, q, k):
     return rotation.query(q) @ rotation.key(k).transpose(-1, -2) / math.sqrt(q.shape[-1])
 
 
-@present(TORCH)
 @pytest.mark.parametrize("release", ["torchscale", "x_transformers"])
-@pytest.mark.parametrize("case", cases("xpos"))
+@pytest.mark.parametrize("case", TORCH.cases("xpos"))
 def test_xpos_equals_its_references(case, release):
-    data = arrays(f"xpos/{case}/")
-    time, width = data["q"].shape[1:]
+    q, k = TORCH[f"{case}/q"][:, None], TORCH[f"{case}/k"][:, None]
+    time, width = q.shape[2:]
     scale_base = float(case.rpartition("sb")[2])
     ids, short = torch.arange(time)[None], {"torchscale": "ts", "x_transformers": "xt"}[release]
     # Both centre the row; they round the middle of an odd one differently.
     centre = (time + 1) // 2 if release == "torchscale" else time // 2
     turn = XPos(head_width=width, scale_base=scale_base, centre=centre).rotation(ids)
-    q, k = turn.query(data["q"][:, None])[:, 0], turn.key(data["k"][:, None])[:, 0]
-    close(q, data[f"{short}_q"])
-    close(k, data[f"{short}_k"])
+    close(turn.query(q)[:, 0], TORCH[f"{case}/{short}_q"])
+    close(turn.key(k)[:, 0], TORCH[f"{case}/{short}_k"])
     for at in (0, centre, 1000):
         turn = XPos(head_width=width, scale_base=scale_base, centre=at).rotation(ids)
-        ours = turn.query(data["q"][:, None]) @ turn.key(data["k"][:, None]).transpose(-1, -2)
-        close(ours[:, 0], data[f"{short}_scores"])
+        close((turn.query(q) @ turn.key(k).mT)[:, 0], TORCH[f"{case}/{short}_scores"])
     if release == "torchscale":
         turn = XPos(head_width=width, scale_base=scale_base, centre=centre).rotation(ids[:, -1:])
-        close(turn.query(data["q"][:, None, -1:])[:, 0], data["ts_q_incremental_offset"])
+        close(turn.query(q[:, :, -1:])[:, 0], TORCH[f"{case}/ts_q_incremental_offset"])
 
 
 def test_xpos_refuses_ids_that_it_cannot_scale():
@@ -113,13 +94,6 @@ def test_p_rope_leaves_slow_pairs_and_turns_the_others_as_before(interleaved):
     turning = [i for i in range(8) if i not in still]
     assert torch.equal(ours[..., still], x[..., still])
     assert torch.equal(ours[..., turning], whole[..., turning])
-
-
-def test_hirope_is_rope_where_both_levels_count_the_same():
-    x, ids = heads(3), torch.arange(9)[None]
-    fast, slow = (RoPE(head_width=8, pairs=pairs) for pairs in ([0.0, 0.5], [0.5, 1.0]))
-    both = compose(fast.rotation(ids), slow.rotation(ids))
-    close(both.query(x), RoPE(head_width=8).rotation(ids).query(x), atol=1e-12)
 
 
 def test_pope_is_its_formula():
@@ -179,28 +153,12 @@ def test_heads_that_share_keys_stay_relative_and_cached(name):
     cached_equals_uncached(model, [1] * 20)
 
 
-@pytest.mark.parametrize("path", ["eager", "masked", "causal", "auto"])
-@torch.no_grad()
-def test_wide_heads_take_every_path(path):
-    tokens, _ = random_batch(2, 40, seed=5)
-    at = Positions.from_marks(torch.zeros(2, 40, dtype=torch.uint8))
-    expected = small_decoder("flat_pope", attention="eager").double()(tokens, at)
-    close(small_decoder("flat_pope", attention=path).double()(tokens, at), expected, atol=1e-9)
-
-
-FARS = {
-    "rerope": far("ReRoPE", window=9),
-    "dual_chunk": far("DualChunk", chunk=6, length=12),
-    "window": far("Window", window=9),
-}
-
-
-@pytest.mark.parametrize("method", FARS)
+@pytest.mark.parametrize("method", ["rerope", "dual_chunk", "window"])
 @pytest.mark.parametrize(
     "name", ["rope_partial", "rope_low_still", "xpos", "pope", "permuteformer"]
 )
 def test_far_methods_take_every_rotation(name, method):
-    scheme = target("Flat", encoding=BARE[name], far=FARS[method])
+    scheme = target("Flat", encoding=BARE[name], far=METHODS[method])
     model, eager = (
         small_decoder("flat_nope", encoding=scheme, attention=path).double()
         for path in ("auto", "eager")
@@ -208,3 +166,140 @@ def test_far_methods_take_every_rotation(name, method):
     batch = random_batch(2, 40, seed=6, documents=0.0)
     close(model(*batch), eager(*batch), atol=1e-9)
     cached_equals_uncached(model, [30] + [1] * 10)
+
+
+def hirope_with(window, **options):
+    scheme = target("hirope.HiRoPE", head_width=HEAD_WIDTH, window=window)
+    return small_decoder("flat_nope", encoding=scheme, **options).double()
+
+
+@torch.no_grad()
+def test_a_wide_window_is_plain_rope_and_none_is_bilevel():
+    tokens, at = random_batch(2, 40, seed=1)
+    close(hirope_with(40)(tokens, at), small_decoder("flat_rope").double()(tokens, at))
+    hirope = small_decoder("flat_nope", encoding=SCHEMES["bilevel_hirope"]).double()
+    close(hirope_with(None)(tokens, at), hirope(tokens, at))
+
+
+@pytest.mark.parametrize("path", ["auto", "chunked", "eager"])
+@torch.no_grad()
+def test_near_scores_are_plain_and_far_ones_are_of_both_levels(path):
+    window, time = 7, 30
+    scheme = HiRoPE(head_width=HEAD_WIDTH, window=window)
+    _, at = random_batch(1, time, seed=2, documents=0.0)
+    attend = pass_attention(scheme, q_at=at, k_at=at, dtype=torch.float64, path=path)
+    q, k, v = torch.randn(
+        3, 1, 1, time, HEAD_WIDTH, dtype=torch.float64, generator=torch.Generator().manual_seed(3)
+    )
+
+    near = scores(RoPE(head_width=HEAD_WIDTH).rotation(at.token), q, k)
+    fast, slow = (RoPE(head_width=HEAD_WIDTH, pairs=x) for x in ((0.0, 0.5), (0.5, 1.0)))
+    turn = compose(fast.rotation(at.intra), slow.rotation(at.inter))
+    far = scores(turn, q, k)
+    distance = at.token[0, :, None] - at.token[0]
+    both = torch.where(distance < window, near, far).masked_fill(distance < 0, float("-inf"))
+    close(attend(q, k, v), both.softmax(-1) @ v)
+
+
+SINUSOIDS = (
+    (TORCH, {"interleaved_onmt": "interleaved", "concat_txl": "halves", "fairseq": "spread"}),
+    (TF, {"t2t": "spread"}),
+    (JAX, {"fixed": "halves"}),
+)
+WAVES = [
+    (file, name, layout)
+    for file, layouts in SINUSOIDS
+    for name in [*file.of("sinusoid/"), *file.of("randpe/fixed")]
+    for kind, layout in layouts.items()
+    if name.rpartition("/")[2].startswith(kind)
+]
+
+
+@pytest.mark.parametrize(("file", "name", "layout"), WAVES)
+def test_sinusoids_equal_their_references(file, name, layout):
+    theirs = file[name]
+    time, width = theirs.shape
+    start = int(name.rpartition("start")[2]) if "start" in name else 0
+    ids = torch.arange(time)[None] + start
+    ours = Sinusoidal(width=width, layout=layout).vectors(ids)[0]
+    # fairseq zeroes the row of its padding id.
+    there = theirs.abs().sum(-1) > 0
+    assert there.sum() >= time - 1
+    close(ours[there], theirs[there])
+
+
+@present("encodings_torch.npz")
+def test_shape_is_sinusoids_at_shifted_positions():
+    embeddings, offsets, trained, evaluated = (
+        TORCH[f"shape/{name}"] for name in ("emb", "offsets", "train_out", "eval_out")
+    )
+    time, _, width = embeddings.shape
+    x = embeddings.transpose(0, 1) * math.sqrt(width)  # [b, t, c]; OpenNMT scales embeddings
+    encoding, ids = Sinusoidal(width=width), torch.arange(time).expand(len(x), -1)
+    close(encoding.embed(x, ids + offsets[:, None]).transpose(0, 1), trained)
+    # Its evaluation has a fixed offset, beyond all those of training; ours has none.
+    far = range(int(offsets.max()) + 1, 4096)
+    off = (encoding.embed(x, ids + offset).transpose(0, 1) - evaluated for offset in far)
+    assert any(each.abs().max() < 1e-5 for each in off)
+
+
+@present("encodings_tf.npz")
+def test_complex_order_equals_its_reference():
+    amplitudes, frequencies, words, positions, real, imaginary = (
+        TF[f"complex_order/{name}"]
+        for name in ("W_amp", "W_pos_init", "ids", "position", "real", "imag")
+    )
+    amplitude = amplitudes[words]
+    x = torch.cat((amplitude, torch.zeros_like(amplitude)), -1)  # a phase of zero
+    ours = turned(x, frequencies[words] * positions[..., None])
+    close(ours, torch.cat((real, imaginary), -1))
+
+
+def test_complex_order_turns_each_pair_by_its_frequency():
+    encoding, x = ComplexOrder(width=6).double(), torch.randn(1, 5, 6, dtype=torch.float64)
+    z = torch.complex(x[..., :3], x[..., 3:])
+    angles = torch.arange(5)[:, None] * encoding.frequencies
+    expected = z * torch.polar(torch.ones_like(angles), angles)
+    ours = encoding.embed(x, torch.arange(5)[None])
+    close(ours, torch.cat((expected.real, expected.imag), -1), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [*JAX.of("randpe/rope_plain"), *(n for n in JAX.of("randpe/rope_") if n[-1] == "s")],
+)
+def test_rotations_at_real_and_random_positions_equal_theirs(name):
+    if name.endswith("rope_plain"):
+        positions = torch.arange(JAX["randpe/rope_x_bthd"].shape[1])
+    elif name.endswith("rope_noisy_positions"):
+        name, positions = "randpe/rope_noisy_out", JAX[name]
+    else:
+        positions = JAX[f"randpe/{name.partition('_at_')[2]}"]
+    x = JAX["randpe/rope_x_bthd"].transpose(1, 2)
+    rope = RoPE(head_width=x.shape[-1], interleaved=True)
+    turn = rope.rotation(positions.expand(len(x), -1))
+    close(turn.query(x).transpose(1, 2), JAX[name])
+
+
+@pytest.mark.parametrize("name", [*JAX.of("randpe/alibi"), *JAX.of("randpe/noisy_alibi")])
+def test_alibi_at_random_distances_equals_theirs(name):
+    theirs = JAX[name]
+    n_head, n_query, _ = theirs.shape
+    slopes = torch.tensor(alibi_slopes(n_head), dtype=torch.float64)
+    distances = (-theirs[0, 0] / slopes[0]).round().long()  # to the keys after the first query
+    # Theirs is not causal: a past key is half an id nearer than a future one.
+    for at in range(1, n_query):
+        k_ids = -distances[: at + 1].flip(0)[None]
+        ours = ALiBi(n_head=n_head).bias(torch.zeros(1, 1, dtype=torch.long), k_ids)
+        past = ours.dense(torch.float64)[0, :, 0, :-1] + slopes[:, None] / 2
+        close(past, theirs[:, at, :at])
+
+
+def test_a_scale_and_a_product_are_of_each_feature():
+    x, ids = torch.randn(1, 3, 4), torch.arange(3)[None]
+    learned = Learned(width=4, length=3, scale=0.25)
+    assert torch.equal(learned.embed(x, ids), x + 0.25 * learned.table.weight)
+    learned = Learned(width=4, length=3, combine="multiply")
+    assert torch.equal(learned.embed(x, ids), x * learned.table.weight)
+    waves = Sinusoidal(width=4, combine="multiply", scale=2.0)
+    assert torch.equal(waves.embed(x, ids), x * waves.vectors(ids).float())

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from bipe import Positions
 from bipe.build import build
 from bipe.cache import Cache
-from bipe.encodings import RoPE
 from bipe.encodings.rope import inverse_frequencies
 from bipe.extension import YaRN
 from bipe.generation import Session
@@ -38,7 +37,6 @@ DYNAMIC = ("DynamicNTK", "DynamicYaRN", "LongRoPE")
 
 
 def strategy(name, *, pairs=PAIRS, factor=4.0, original_length=ORIGINAL, ones=False):
-    """The description of a strategy of any name."""
     made = described(name, factor=factor)
     if name in OF_LENGTH:
         made["original_length"] = original_length
@@ -176,16 +174,3 @@ def test_a_session_fixes_the_factor_of_a_request(name, bilevel):
         at = dataclasses.replace(Positions.from_marks(marks), lengths=lengths)
         whole = model.logits(tokens, at)[0]
         close(logits[row, pad:], whole)
-
-
-def test_a_factor_of_one_and_a_cast_change_no_bit():
-    ids = torch.arange(300)[None]
-    plain = RoPE(head_width=64).rotation(ids)
-    for name in NAMES:
-        description = strategy(name, pairs=32, factor=1.0, ones=True)
-        ours = RoPE(head_width=64, stretch=build(description)).rotation(ids)
-        assert torch.equal(ours.cos, plain.cos) and torch.equal(ours.sin, plain.sin), name
-        rope = RoPE(head_width=HEAD_WIDTH, stretch=build(strategy(name)))
-        far = torch.tensor([[70_001]])
-        before, after = rope.rotation(far), rope.half().rotation(far)
-        assert torch.equal(before.cos, after.cos) and torch.equal(before.sin, after.sin)

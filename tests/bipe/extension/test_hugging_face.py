@@ -99,29 +99,29 @@ def test_old_names_and_lengths_beside_the_dictionary_are_read():
         assert read_stretch(nothing) is None
 
 
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
-        ({"rope_scaling": {"type": "ntk"}}, "rope_scaling.rope_type must be one of .*was: 'ntk'"),
-        ({"rope_parameters": {"rope_type": "linear"}}, "rope_parameters.factor must be set"),
-        (
-            {"rope_scaling": {"type": "linear", "factor": 2.0, "beta_fast": 3}},
-            "'beta_fast' is not supported for 'linear'",
-        ),
-        ({"rope_scaling": {"type": "yarn", "factor": 2.0}}, f"rope_scaling.{ORIGINAL} or max_posi"),
-        (
-            {"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}},
-            "rope_parameters.partial_rotary_factor must be 1",
-        ),
-        (
-            {"rope_scaling": {"type": "dynamic", "factor": 1.0}, "max_position_embeddings": 9},
-            "rope_scaling.factor of 'dynamic' must be above 1",
-        ),
-    ],
-)
-def test_what_has_no_counterpart_is_named(config, message):
+FACTOR, DEFAULT = {"factor": 2.0}, {"rope_type": "default", "partial_rotary_factor": 0.5}
+NAMED = [
+    ("scaling", {"type": "ntk"}, "rope_scaling.rope_type must be one of .*was: 'ntk'"),
+    (
+        "scaling",
+        {"type": "linear", **FACTOR, "beta_fast": 3},
+        "'beta_fast' is not supported for",
+    ),
+    ("scaling", {"type": "yarn", **FACTOR}, f"rope_scaling.{ORIGINAL} or max_posi"),
+    (
+        "scaling",
+        {"type": "dynamic", "factor": 1.0, ORIGINAL: 9},
+        "factor of 'dynamic' must be",
+    ),
+    ("parameters", {"rope_type": "linear"}, "rope_parameters.factor must be set"),
+    ("parameters", DEFAULT, "rope_parameters.partial_rotary_factor must be 1"),
+]
+
+
+@pytest.mark.parametrize(("where", "held", "message"), NAMED)
+def test_what_has_no_counterpart_is_named(where, held, message):
     with pytest.raises(ValueError, match=message):
-        read_stretch(config)
+        read_stretch({f"rope_{where}": held})
 
 
 def test_what_transformers_does_not_have_is_not_written():

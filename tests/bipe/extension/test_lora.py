@@ -1,19 +1,14 @@
 """LoRA: the base model at first, the merged model at last, the same as a layer at a time."""
 
+import functools
+
 import pytest
 import torch
 
-from bipe import Decoder, DecoderConfig, Positions
 from bipe.extension.lora import LAYERS, add_lora, merged
+from tests.bipe.conftest import random_batch, small_decoder
 
-ENCODING = {"_target_": "bipe.encodings.RoPE", "head_width": 8}
-
-
-def fresh(**options):
-    sizes = {"vocab_size": 40, "width": 16, "n_layer": 2, "n_head": 2, "mlp_width": 24}
-    model = Decoder(DecoderConfig(**sizes, encoding=ENCODING, **options))
-    model.init_weights(seed=1)
-    return model
+fresh = functools.partial(small_decoder, "flat_rope", seed=1)
 
 
 def drawn(model):
@@ -26,7 +21,7 @@ def drawn(model):
 
 @pytest.fixture
 def batch():
-    return torch.randint(40, (2, 9)), Positions.from_marks(torch.zeros(2, 9, dtype=torch.uint8))
+    return random_batch(2, 9, seed=0)
 
 
 def test_the_first_step_is_the_base_model_bit_for_bit(batch):
@@ -80,8 +75,3 @@ def test_low_ranks_depend_on_the_seed_and_the_layer_alone():
     first, again, other = states
     assert torch.equal(first, again) and not torch.equal(first, other)
     assert not torch.equal(*first)
-
-
-def test_layers_that_are_not_there_are_refused():
-    with pytest.raises(ValueError, match=r"layers must be among query, .* was: heads"):
-        add_lora(fresh(), rank=2, alpha=1.0, layers=["query", "heads"])

@@ -117,47 +117,6 @@ def test_a_mark_that_changes_is_read_again(tokens, sizes):
     close(last[0, -1], full[0, -1])
 
 
-@torch.no_grad()
-def test_speculation_can_be_taken_back():
-    model = small_decoder("bilevel_learned_alibi_x96").double()
-    tokens, wrong = draw(5, 40), draw(6, 9)
-    marker = TokenMarker(segmenter=Sentences(), pieces=PIECES)
-    session = Session(model, batch=1, marker=marker)
-    session.feed([tokens[:25]])
-    state = session.state()
-    for turn in range(2):
-        session.feed([wrong])
-        session.feed([wrong[: 3 + turn]])
-        session.rewind(state)
-    rest = session.feed([tokens[25:]])
-    full = whole_logits(model, tokens, Sentences())
-    close(rest[0], full[25:])
-
-
-@torch.no_grad()
-def test_rows_may_be_picked_and_doubled():
-    model = small_decoder("bilevel_learned_rope").double()
-    rows = [draw(7, 20), draw(8, 20)]
-    session = Session(model, batch=2, marker=LINES)
-    session.feed(rows)
-    session.select([1, 1])
-    ours = session.feed([[58, 5], [6, 58]])
-    for row, more in enumerate(([58, 5], [6, 58])):
-        full = whole_logits(model, rows[1] + more, Newline())
-        close(ours[row], full[-2:])
-
-
-@pytest.mark.parametrize("scheme", ["flat_rope", "flat_alibi", "flat_learned"])
-@torch.no_grad()
-def test_flat_models_need_no_marker(scheme):
-    model = small_decoder(scheme).double()
-    row = draw(9, 20)
-    session = Session(model, batch=1)
-    ours = torch.cat([session.feed([row[:11]]), session.feed([row[11:]])], 1)
-    full = model.logits(torch.tensor([row]), Positions.from_marks(torch.zeros(1, 20).byte()))
-    close(ours, full)
-
-
 @pytest.mark.parametrize("scheme", ["bilevel_learned_alibi_x96", "chain"])
 @torch.no_grad()
 def test_given_marks_of_prompts_are_read_as_they_are(scheme):
@@ -182,25 +141,3 @@ def test_given_marks_of_prompts_are_read_as_they_are(scheme):
         full = model.logits(torch.tensor([prompts[row] + written]), Positions.from_marks(marks))
         found = torch.cat([ours[0][row, pad:], *(each[row] for each in ours[1:])])
         close(found, full[0])
-
-
-def test_marks_come_before_what_the_marker_reads():
-    model = small_decoder("bilevel_learned_rope")
-    with pytest.raises(ValueError, match="rows must have the same length"):
-        Session(model, batch=2).feed([[1, 2], [3]])
-    with pytest.raises(ValueError, match=r"ids must be from 0 to 60, was: 61"):
-        Session(model, batch=1).feed([[1, 61]])
-    with pytest.raises(ValueError, match="chunk must be at least 1"):
-        Session(model, batch=2, chunk=0)
-    session = Session(model, batch=1, marker=LINES)
-    with pytest.raises(ValueError, match="2 marks, one per token, were"):
-        session.feed([[1, 2]], marks=[[3]])
-    session.feed([[1, 2]], marks=[[3, 0]])
-    session.feed([[4]], marks=[[0]])
-    session.feed([[5]])
-    with pytest.raises(ValueError, match="cannot follow tokens without marks"):
-        session.feed([[1]], marks=[[2]])
-    session = Session(model, batch=1, marker=LINES)
-    session.feed([[1]])
-    with pytest.raises(ValueError, match="cannot follow tokens without marks"):
-        session.feed([[1]], marks=[[2]])

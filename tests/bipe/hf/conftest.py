@@ -1,16 +1,20 @@
 """Tiny random models with transformers' interface, and the uncached generation they are held to."""
 
+import functools
 from collections.abc import Collection, Iterable
 from types import SimpleNamespace
 
 import pytest
+import tokenizers
 import torch
 import transformers
+from tokenizers import decoders, models, pre_tokenizers, trainers
 from torch import Tensor
 from transformers import LlamaForCausalLM
 
-from bipe.hf import BipeConfig, BipeForCausalLM, bilevel
-from segmenters import IdTable
+from bipe.checkpoint import save_model
+from bipe.hf import BipeConfig, BipeForCausalLM, SegmentingTokenizer, bilevel
+from segmenters import IdTable, Sentences
 
 transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()
@@ -111,6 +115,62 @@ def ids_of(rows: int, length: int, *, seed: int = 0, low: int = 1) -> Tensor:
     return torch.randint(
         low, VOCABULARY, (rows, length), generator=torch.Generator().manual_seed(seed)
     )
+
+
+TEXTS = [
+    "He left. She (Mr. Smith's aunt) stayed! Why?\n\nNobody knew.  Then it rained.",
+    "def f(x):\n    return x\n\nclass A:\n    pass\n",
+    "Eins. \U0001f600 Zwei! \u4e2d\u6587\u3002\u4e0b\u4e00\u53e5\u3002",
+    "",
+]
+SENTENCES = Sentences()
+
+
+@functools.cache
+def _trained(kind):
+    special, alphabet = ["<pad>", "<eos>", "<unk>"], []
+    size = 320 + len(special)
+    if kind == "bytes":
+        fast = tokenizers.Tokenizer(models.BPE())
+        fast.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        fast.decoder = decoders.ByteLevel()
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+    else:
+        fast = tokenizers.Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>"))
+        fast.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
+        fast.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace()])
+        size += 256
+    trainer = trainers.BpeTrainer(
+        vocab_size=size, special_tokens=special, initial_alphabet=alphabet, show_progress=False
+    )
+    fast.train_from_iterator([text for text in TEXTS if text.isascii()] * 4, trainer)
+    return fast.to_str()
+
+
+def trained(kind):
+    return tokenizers.Tokenizer.from_str(_trained(kind))
+
+
+def tokenizer_of(fast=None, segmenter=SENTENCES, **tokens):
+    """A tokenizer with segments, of bytes unless another one is given."""
+    tokens = {"pad_token": "<pad>", "eos_token": "<eos>"} | tokens
+    fast = trained("bytes") if fast is None else fast
+    return SegmentingTokenizer(tokenizer_object=fast, segmenter=segmenter, **tokens)
+
+
+def run_at(folder):
+    """Write a model with BiPE-RoPE that knows its tokenizer and segmenter; return its run."""
+    tokenizer = tokenizer_of(pad_token="<eos>")
+    decoder = filled(model_of("bipe_rope", vocab_size=len(tokenizer)).model)
+    tokenizer.save_pretrained(folder / "saved")
+    beside = {path.name: path.read_text() for path in (folder / "saved").iterdir()}
+    save_model(decoder, folder / "run" / "model", notes={"row_length": 64}, beside=beside)
+    return folder / "run"
+
+
+@pytest.fixture
+def run(tmp_path):
+    return run_at(tmp_path)
 
 
 @pytest.fixture(scope="module", params=marked(CASES, OLDEST), ids="-".join)

@@ -8,32 +8,15 @@ from tokenizers import processors
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast, pipeline
 
 from bipe import Positions
-from bipe.checkpoint import load_model, save_model
+from bipe.checkpoint import load_model
 from bipe.hf import BipeForCausalLM, SegmentingTokenizer
 from segmenters import Sentences
-from tests.bipe.hf.conftest import filled, model_of
-from tests.bipe.hf.test_layouts import stranger
-from tests.bipe.hf.test_tokenizer import TEXTS, trained
+from tests.bipe.hf.conftest import TEXTS, model_of, trained
+from tests.bipe.hf.test_folders import stranger
 from train.commands.after.converting import to_bipe, to_hf
 from train.errors import UserError
 
 SIZE = {"bytes": 323, "metaspace": 124}
-
-
-def run_at(folder):
-    """Write a model with BiPE-RoPE that knows its tokenizer and segmenter; return its run."""
-    decoder = filled(model_of("bipe_rope", vocab_size=len(trained("bytes").get_vocab())).model)
-    tokenizer = SegmentingTokenizer(tokenizer_object=trained("bytes"), segmenter=Sentences())
-    tokenizer.eos_token = tokenizer.pad_token = "<eos>"
-    tokenizer.save_pretrained(folder / "saved")
-    beside = {path.name: path.read_text() for path in (folder / "saved").iterdir()}
-    save_model(decoder, folder / "run" / "model", notes={"row_length": 64}, beside=beside)
-    return folder / "run"
-
-
-@pytest.fixture
-def run(tmp_path):
-    return run_at(tmp_path)
 
 
 @torch.no_grad()
@@ -55,6 +38,7 @@ def test_transformers_reads_a_run(run, tmp_path):
     assert written["generated_text"].startswith("He left.")
     plain = PreTrainedTokenizerFast.from_pretrained(tmp_path / "hf")
     assert plain(TEXTS[0])["input_ids"] == made["input_ids"][0].tolist()
+    assert "SegmentingTokenizer" not in (tmp_path / "hf" / "tokenizer_config.json").read_text()
 
 
 def spoken(folder, kind):

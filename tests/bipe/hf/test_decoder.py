@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache
+from transformers import DynamicCache
 
 from bipe import Decoder, Positions
 from bipe.hf import BipeConfig, BipeForCausalLM
@@ -64,16 +64,6 @@ def test_a_flat_model_whose_far_method_reads_segments_gets_marks():
     assert torch.equal(found, model(IDS, segment_marks=marks).logits)
     one_segment = torch.zeros_like(marks)
     assert not torch.allclose(found, model(IDS, segment_marks=one_segment).logits)
-
-
-def test_a_folder_is_read_by_the_auto_classes(tmp_path):
-    model = model_of("bipe_alibi")
-    model.save_pretrained(tmp_path)
-    assert type(AutoConfig.from_pretrained(tmp_path)) is BipeConfig
-    read = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.bfloat16)
-    assert type(read) is BipeForCausalLM
-    # Constants of an encoding keep their precision.
-    assert read.model.scheme.inter.slopes.dtype == model.model.scheme.inter.slopes.dtype
 
 
 def test_a_new_model_is_drawn_as_our_decoders_are_and_a_tied_head_stays_one_tensor(tmp_path):

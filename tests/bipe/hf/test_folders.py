@@ -12,17 +12,98 @@ from transformers import AutoModelForCausalLM
 from bipe import Positions
 from bipe.checkpoint import CheckpointError
 from bipe.hf import BipeForCausalLM
-from bipe.layouts import config_to_official, to_official
+from bipe.layouts import config_to_official, from_official, to_official
 from bipe.layouts.folders import read_folder, write_folder
-from tests.bipe.conftest import BARE, SCHEMES, small_decoder, stretch
-from tests.bipe.hf.conftest import model_of
-from tests.bipe.hf.test_layouts import same
+from tests.bipe.conftest import BARE, SCHEMES, small_decoder, stretch, target
+from tests.bipe.hf.conftest import VOCABULARY, filled, ids_of, llama_config, model_of
 
+LLAMA3 = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0}
+LLAMA3 |= {"high_freq_factor": 4.0, "original_max_position_embeddings": 16}
+READ = {
+    "Llama": {},
+    "Llama_tied": {"tie_word_embeddings": True},
+    "Llama_llama3": {"rope_parameters": LLAMA3},
+    "Mistral": {"sliding_window": None},
+    "Qwen2": {},
+    "Qwen3": {},
+}
+WINDOWS = {"use_sliding_window": True, "sliding_window": 16, "max_window_layers": 1}
+OTHERWISE = {
+    "Gemma": ({}, "model_type must be one of llama, .*was: 'gemma', whose"),
+    "Gemma3": ({}, "was: 'gemma3_text'"),
+    "Granite": ({}, "was: 'granite'"),
+    "Mistral": ({"sliding_window": 16}, "attend to all tokens, was: sliding_window=16"),
+    "Llama": ({"hidden_act": "gelu"}, "hidden_act must be 'silu' or 'swish' .*was: 'gelu'"),
+    "Llama_biased": ({"mlp_bias": True}, "mlp_bias must be False"),
+    "Llama_biases": ({"attention_bias": True}, "attention_bias must be false"),
+    "Llama_scaled": ({"logits_scaling": 8.0}, "logits_scaling must be 1"),
+    "Llama_capped": ({"final_logit_softcapping": 30.0}, "final_logit_softcapping must be absent"),
+    "Qwen2": (WINDOWS, "all layers must attend to all tokens, was: sliding_attention"),
+}
+
+
+def stranger(name, *, vocab_size=VOCABULARY, **keys):
+    cls = getattr(transformers, f"{name.partition('_')[0]}ForCausalLM")
+    torch.manual_seed(0)
+    config = llama_config(cls.config_class, head_dim=8, **keys)
+    config.vocab_size = vocab_size
+    return filled(cls(config))
+
+
+def same(one, other):
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", READ)
+def test_a_strangers_model_is_read_and_becomes_one_of_transformers_again(name, tmp_path):
+    theirs = stranger(name, **READ[name])
+    theirs.save_pretrained(tmp_path / "theirs")
+    ours, _ = read_folder(tmp_path / "theirs")
+    same(to_official(ours), theirs.state_dict())
+    ids = ids_of(2, 40)
+    at = Positions.from_marks(torch.zeros_like(ids).byte(), packed=False)
+    expected = theirs(ids).logits
+    torch.testing.assert_close(ours.logits(ids, at), expected, atol=2e-5, rtol=1e-4)
+    write_folder(ours, tmp_path / "ours", max_length=512)
+    again = AutoModelForCausalLM.from_pretrained(tmp_path / "ours")
+    assert type(again) is type(theirs) or name == "Mistral"  # which is a LLaMA without windows
+    assert torch.equal(again(ids).logits, expected)
+
+
+@pytest.mark.parametrize("name", OTHERWISE)
+def test_a_model_that_computes_otherwise_is_refused(name):
+    keys, reason = OTHERWISE[name]
+    theirs = stranger(name, **keys)
+    with pytest.raises(CheckpointError, match=reason):
+        from_official(theirs.config.to_dict(), theirs.state_dict())
+
+
+def test_missing_weights_and_other_shapes_are_named():
+    theirs = stranger("Llama").bfloat16()
+    config, state = theirs.config.to_dict(), dict(theirs.state_dict())
+    assert from_official(config, state).tokens.weight.dtype == torch.bfloat16
+    name = "model.layers.1.mlp.up_proj.weight"
+    without = {key: each for key, each in state.items() if key != name}
+    for keys, weights, reason in (
+        ({}, {**state, name: torch.zeros(65, 32)}, rf"{name} must be \(64, 32\) according to the"),
+        ({}, {**state, "x": torch.zeros(1)}, r"unknown layout: \['x'\]"),
+        ({}, without, f"{name} is missing"),
+        ({"hidden_size": None}, state, "hidden_size must be a whole number, was: None"),
+        ({"rpe_type": "fire"}, state, "rpe_type must be one of rope, alibi, .*was: 'fire'"),
+    ):
+        with pytest.raises(CheckpointError, match=reason):
+            from_official({**config, **keys}, weights)
+
+
+WIDE = target("RoPE", head_width=12)
 LAYOUTS = {
     "llama": ("flat_rope", {}, "llama"),
     "llama_tied": ("flat_rope", {"tied_head": True, "n_kv_head": 2}, "llama"),
     "qwen2_bf16": ("flat_rope", {"qkv_bias": "qkv"}, "qwen2"),
     "qwen3": ("flat_rope", {"qk_norm": "both"}, "qwen3"),
+    "wide_heads": ("flat_rope", {"head_width": 12, "encoding": WIDE, "n_kv_head": 2}, "llama"),
     "yarn": ("flat_rope_yarn", {}, "llama"),
     "interleaved": ("flat_rope_interleaved", {}, "bipe"),
     "bipe_rope_bf16": ("bilevel_learned_rope", {}, "bipe"),
@@ -101,10 +182,13 @@ def test_the_released_layout_is_read(tmp_path):
     same(read_folder(tmp_path)[0].state_dict(), model.state_dict())
 
 
-def spoilt_state(folder, change):
-    state = load_file(folder / "model.safetensors")
-    change(state)
-    save_file(state, folder / "model.safetensors")
+def state(change):
+    def spoil(folder):
+        held = load_file(folder / WEIGHTS)
+        change(held)
+        save_file(held, folder / WEIGHTS)
+
+    return spoil
 
 
 def config(**changes):
@@ -130,18 +214,9 @@ DAMAGE = [
     (text(INDEX, '{"weight_map": {"a": "pytorch_model.bin"}}'), "safetensors files of its folder"),
     (text(INDEX, '{"weight_map": {}}'), "weights must be floats, was: none"),
     (text(INDEX, "{}"), "has no weight_map of files"),
-    (
-        lambda f: spoilt_state(f, lambda s: s.pop("model.norm.weight")),
-        "norm.weight must be .*was: None",
-    ),
-    (
-        lambda f: spoilt_state(f, lambda s: s.update(other=torch.zeros(1))),
-        "must start with 'model.', was: other",
-    ),
-    (
-        lambda f: spoilt_state(f, lambda s: s.update(other=torch.zeros(1).int())),
-        "weights must be floats, was: torch.int32",
-    ),
+    (state(lambda s: s.pop("model.norm.weight")), "norm.weight must be .*was: None"),
+    (state(lambda s: s.update(x=torch.zeros(1))), "must start with 'model.', was: x"),
+    (state(lambda s: s.update(x=torch.zeros(1).int())), "weights must be floats, was: torch.int32"),
     (config(width=52), "tokens.weight must be"),
     (config(n_layer="2"), "n_layer must be"),
     (config(encoding={"_target_": "os.system", "command": "x"}), "encoding._target_"),
@@ -188,7 +263,7 @@ def test_a_bilevel_class_of_transformers_is_read(kind, bilevel, tmp_path):
     expected = theirs(TOKENS, segment_marks=MARKS).logits
     torch.testing.assert_close(ours.logits(TOKENS, at), expected, atol=2e-5, rtol=1e-4)
     if bilevel:
-        spoilt_state(tmp_path, lambda state: state.pop("intra.weight"))
+        state(lambda held: held.pop("intra.weight"))(tmp_path)
         with pytest.raises(CheckpointError, match=r"intra\.weight is missing"):
             read_folder(tmp_path)
 

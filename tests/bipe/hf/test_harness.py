@@ -9,10 +9,7 @@ from transformers import AutoTokenizer, tokenization_utils_base
 from bipe import Positions
 from bipe.checkpoint import load_model
 from bipe.generation import generate
-from bipe.hf import SegmentingTokenizer
-from segmenters import Sentences
-from tests.bipe.hf.test_convert import run  # noqa: F401 (a fixture)
-from tests.bipe.hf.test_tokenizer import trained
+from tests.bipe.hf.conftest import tokenizer_of
 from train.cli import main
 from train.commands.after.converting import to_hf
 from train.commands.after.lm_eval import _allowed
@@ -48,10 +45,6 @@ metadata:
 """
 
 
-def tokenizer():
-    return SegmentingTokenizer(tokenizer_object=trained("bytes"), segmenter=Sentences())
-
-
 ASKED = [
     (f"Question: {each['goal']}\nAnswer:", f" {each[choice]}")
     for each in QUESTIONS
@@ -62,16 +55,17 @@ ASKED = [
 @torch.no_grad()
 def our_loglikelihood(decoder, context, continuation):
     """The log-probability by the Decoder, with marks of the whole text."""
-    made = tokenizer()(context + continuation)
+    tokenizer = tokenizer_of()
+    made = tokenizer(context + continuation)
     ids = torch.tensor([made["input_ids"]])
     at = Positions.from_marks(torch.tensor([made["segment_marks"]]).byte())
-    kept = len(tokenizer()(context)["input_ids"])
+    kept = len(tokenizer(context)["input_ids"])
     logs = decoder.logits(ids, at).log_softmax(-1)[0, kept - 1 : -1]
     return float(logs.gather(-1, ids[0, kept:, None]).sum())
 
 
 @pytest.fixture
-def folder(run, tmp_path):  # noqa: F811
+def folder(run, tmp_path):
     to_hf(str(run), tmp_path / "hf")
     return tmp_path / "hf"
 
@@ -90,7 +84,7 @@ def loglikelihoods(model):
     return [value for value, _ in model.loglikelihood(wanted, disable_tqdm=True)]
 
 
-def test_its_loglikelihood_is_ours_in_batches_of_one_and_eight(run, folder):  # noqa: F811
+def test_its_loglikelihood_is_ours_in_batches_of_one_and_eight(run, folder):
     decoder, _ = load_model(run / "model")
     expected = pytest.approx([our_loglikelihood(decoder, *pair) for pair in ASKED], abs=1e-4)
     for size in (1, 8):
@@ -101,7 +95,7 @@ def test_its_loglikelihood_is_ours_in_batches_of_one_and_eight(run, folder):  # 
     assert loglikelihoods(model) != expected
 
 
-def test_needles_are_found_as_our_probe_finds_them(run, folder):  # noqa: F811
+def test_needles_are_found_as_our_probe_finds_them(run, folder):
     """RULER's needles: the same text is written, and scored the same by its rules and by ours."""
     from lm_eval.api.instance import Instance
     from lm_eval.tasks.ruler.common_utils import process_results
@@ -116,7 +110,7 @@ def test_needles_are_found_as_our_probe_finds_them(run, folder):  # noqa: F811
     theirs = model.generate_until(asked, disable_tqdm=True)
 
     decoder, _ = load_model(run / "model")
-    known = tokenizer()
+    known = tokenizer_of()
     ids = [known(text)["input_ids"] for text in prompts]
     marker, stop = known.marker(), [model.tokenizer.eos_token_id]
     written = generate(decoder, ids, max_new=12, marker=marker, stop_ids=stop)
@@ -140,7 +134,7 @@ def test_texts_longer_than_rows_of_training_are_read_without_a_warning(folder, m
     assert len(told) == 1
 
 
-def test_a_run_is_measured_and_its_report_has_the_results(run, tmp_path, capsys):  # noqa: F811
+def test_a_run_is_measured_and_its_report_has_the_results(run, tmp_path, capsys):
     questions = tmp_path / "questions.jsonl"
     questions.write_text("".join(f"{json.dumps(each)}\n" for each in QUESTIONS))
     (tmp_path / "tasks").mkdir()
@@ -175,7 +169,7 @@ def test_words_are_refused_or_told(capsys):
     assert _allowed(words) == (words[:2], ["ours", "theirs"])
 
 
-def test_a_segmenter_of_ones_own_is_let_in_as_it_was(run, tmp_path, monkeypatch):  # noqa: F811
+def test_a_segmenter_of_ones_own_is_let_in_as_it_was(run, tmp_path, monkeypatch):
     (tmp_path / "ours.py").write_text(
         "from segmenters import Sentences\n\n\nclass Mine(Sentences):\n    pass\n"
     )

@@ -13,10 +13,16 @@ import transformers
 from packaging.requirements import Requirement
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from bipe.hf import FAMILIES, SegmentingTokenizer
-from segmenters import Sentences
-from tests.bipe.hf.conftest import VOCABULARY, ids_of, marks_by_table, model_of
-from tests.bipe.hf.test_tokenizer import TEXTS, trained
+from bipe.hf import FAMILIES
+from tests.bipe.hf.conftest import (
+    TEXTS,
+    VOCABULARY,
+    ids_of,
+    marks_by_table,
+    model_of,
+    tokenizer_of,
+    trained,
+)
 
 ROOT = Path(__file__).parents[3]
 PAGES = {
@@ -57,8 +63,7 @@ def test_the_code_of_the_page_runs(tmp_path):
 
 
 def test_the_loop_with_accelerate_trains():
-    fast = trained("bytes")
-    tokenizer = SegmentingTokenizer(tokenizer_object=fast, segmenter=Sentences(), pad_token="<pad>")
+    tokenizer = tokenizer_of()
     model = model_of("bipe_rope", vocab_size=len(tokenizer)).train()
     before = model.state_dict()["model.scheme.intra.table.weight"].clone()
     names = {"model": model, "tokenizer": tokenizer, "rows": [{"text": each} for each in TEXTS]}

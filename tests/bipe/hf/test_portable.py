@@ -17,8 +17,15 @@ from bipe.hf import BipeForCausalLM, SegmentingTokenizer, bilevel
 from bipe.layouts.portable import FILE, of_decoder, of_stock
 from tests.bipe.conftest import SCHEMES, small_decoder
 from tests.bipe.hf import elsewhere
-from tests.bipe.hf.conftest import ENDS, PACKED_TABLE, VOCABULARY, YARN, llama_config, model_of
-from tests.bipe.hf.test_convert import run_at
+from tests.bipe.hf.conftest import (
+    ENDS,
+    PACKED_TABLE,
+    VOCABULARY,
+    YARN,
+    llama_config,
+    model_of,
+    run_at,
+)
 from tests.bipe.hf.test_mixin import family
 from train.commands.after.converting import to_hf
 

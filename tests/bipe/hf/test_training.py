@@ -1,23 +1,26 @@
-"""transformers' Trainer and PEFT train the models as our own steps do."""
+"""transformers' Trainer, PEFT and TRL train the models as plain steps do."""
 
 import copy
-import functools
 
-import lightning
 import peft
 import pytest
 import torch
-from torch.utils.data import DataLoader, SequentialSampler
+import transformers
+from datasets import Dataset
+from torch.utils.data import SequentialSampler
 from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
 
-from bipe.hf import DataCollatorWithSegments, SegmentingTokenizer
-from segmenters import Sentences
-from tests.bipe.hf.conftest import WIDTH, ids_of, marks_by_table, model_of
-from tests.bipe.hf.test_tokenizer import trained
-from tests.train.studies import quiet_trainer
-from train.data.rows.loader import Batch
-from train.fit.module import LMModule, Training
-from train.fit.training import quiet
+from bipe import Positions
+from bipe.hf import DataCollatorWithSegments
+from bipe.loss import IGNORE, summed_cross_entropy
+from tests.bipe.hf.conftest import (
+    WIDTH,
+    ids_of,
+    llama_config,
+    marks_by_table,
+    model_of,
+    tokenizer_of,
+)
 
 STEPS, ROWS = 5, 3
 TARGETS = {"bipe_rope": ["query", "value"], "llama_bipe_rope": ["q_proj", "v_proj"]}
@@ -36,8 +39,6 @@ class InOrder(Trainer):
 
 
 def trainer_of(model, folder, *, packed, steps=STEPS):
-    fast = trained("bytes")
-    tokenizer = SegmentingTokenizer(tokenizer_object=fast, segmenter=Sentences(), pad_token="<pad>")
     how = {"optim": "adamw_torch", "learning_rate": 1e-3, "lr_scheduler_type": "constant"}
     how |= {"max_steps": steps, "per_device_train_batch_size": ROWS, "max_grad_norm": 1.0}
     how |= {"logging_steps": 1, "save_strategy": "no", "report_to": [], "disable_tqdm": True}
@@ -45,67 +46,24 @@ def trainer_of(model, folder, *, packed, steps=STEPS):
         model=model,
         args=TrainingArguments(output_dir=str(folder), use_cpu=True, weight_decay=0.0, **how),
         train_dataset=[*examples()],
-        data_collator=DataCollatorWithSegments(tokenizer=tokenizer, packed=packed),
+        data_collator=DataCollatorWithSegments(tokenizer=tokenizer_of(), packed=packed),
     )
 
 
-class Rows(lightning.LightningDataModule):
-    """Batches of the Trainer as our own module takes them."""
-
-    source_names, row_length = ("text",), 20
-
-    def __init__(self, batches):
-        super().__init__()
-        self.batches = batches
-
-    def train_dataloader(self):
-        return DataLoader([*map(self.batch, range(STEPS))], batch_size=None)
-
-    def val_dataloader(self):
-        return []
-
-    def batch(self, step):
-        held = self.batches[step]
-        targets = torch.nn.functional.pad(held["labels"][:, 1:], (0, 1), value=-100)
-        mask = held.get("attention_mask")
-        return Batch(
-            tokens=held["input_ids"],
-            targets=targets,
-            marks=held["segment_marks"],
-            padding=None if mask is None else mask == 0,
-            carry=None,
-            source=torch.zeros(len(targets), dtype=torch.int64),
-            packed=True,
-            step=step,
-            step_targets=int((targets != -100).sum()),
-            rows_after=step + 1,
-            tokens_after=step + 1,
-        )
-
-    def transfer_batch_to_device(self, batch, *_):
-        return batch
-
-
-class Losses(lightning.Callback):
-    def __init__(self):
-        self.found = []
-
-    def on_train_batch_end(self, trainer, module, *_):
-        self.found.append(module.metrics["loss"])
-
-
-def by_our_module(config, weights, batches, folder):
-    """Losses of steps of our Lightning module."""
-    training = Training(
-        optimizer=functools.partial(torch.optim.AdamW, lr=1e-3, weight_decay=0.0),
-        schedule=lambda step: 1.0,
-    )
-    seen = Losses()
-    module = LMModule(config, training, weights=weights)
-    trainer = quiet_trainer(folder, max_steps=STEPS, callbacks=[seen])
-    with quiet():
-        trainer.fit(module, datamodule=Rows(batches))
-    return seen.found
+def by_plain_steps(decoder, batches):
+    optimizer = torch.optim.AdamW(decoder.parameters(), lr=1e-3, weight_decay=0.0)
+    for held in batches:
+        padding = held["attention_mask"] == 0 if "attention_mask" in held else None
+        at = Positions.from_marks(held["segment_marks"], padding=padding)
+        targets = torch.nn.functional.pad(held["labels"][:, 1:], (0, 1), value=IGNORE).flatten()
+        hidden = decoder(held["input_ids"], at).flatten(0, 1)
+        loss = summed_cross_entropy(hidden, decoder.head.weight, targets)
+        loss = loss / (targets != IGNORE).sum()
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(decoder.parameters(), 1.0)
+        optimizer.step()
+        yield loss.item()
 
 
 @pytest.mark.parametrize(
@@ -116,16 +74,15 @@ def by_our_module(config, weights, batches, folder):
         ("bipe_alibi", True),
     ],
 )
-def test_the_trainer_has_the_losses_of_our_own_module(name, packed, tmp_path):
+def test_the_trainer_has_the_losses_of_plain_steps(name, packed, tmp_path):
     model = model_of(name)
-    weights = copy.deepcopy(model.model.state_dict())
+    decoder = copy.deepcopy(model.model)
     trainer = trainer_of(model, tmp_path, packed=packed)
     rows = [*examples()]
     batches = [trainer.data_collator(rows[i : i + ROWS]) for i in range(0, STEPS * ROWS, ROWS)]
     trainer.train()
     losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
-    ours = by_our_module(model.config.decoder_config(), weights, batches, tmp_path)
-    assert losses == pytest.approx(ours, rel=1e-6, abs=0)
+    assert losses == pytest.approx([*by_plain_steps(decoder, batches)], rel=1e-6, abs=0)
     assert len({*losses}) == STEPS
 
 
@@ -172,3 +129,49 @@ def test_virtual_tokens_are_refused(kind):
         for given in ({}, {"segment_marks": marks_by_table(ids)}):
             with pytest.raises(ValueError, match=reason):
                 model(input_ids=ids, attention_mask=torch.ones_like(ids), **given)
+
+
+TEXTS = ["It rained. Nobody came! " * times for times in (1, 2, 1, 3, 2, 1, 2, 2)]
+
+
+def packing_of(model, tokenizer, folder):
+    from trl import SFTConfig, SFTTrainer
+
+    how = {"max_steps": 2, "per_device_train_batch_size": 2, "learning_rate": 1e-3, "bf16": False}
+    how |= {"packing": True, "max_length": 64, "activation_checkpointing": False}
+    how |= {"report_to": [], "save_strategy": "no", "logging_steps": 1, "disable_tqdm": True}
+    arguments = SFTConfig(output_dir=str(folder), use_cpu=True, **how)
+    rows = Dataset.from_dict({"text": TEXTS})
+    return SFTTrainer(model=model, args=arguments, train_dataset=rows, processing_class=tokenizer)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("kind", ["bipe_alibi", "llama_bipe_rope"])
+def test_packed_rows_are_trained_on_and_scored_as_without_segments(kind, tmp_path):
+    pytest.importorskip("trl")
+    tokenizer = tokenizer_of(eos_token="<pad>")
+    model = model_of(kind, vocab_size=len(tokenizer))
+    tokenizer.attach(model)
+    untrained = copy.deepcopy(model)
+    plain_config = llama_config()
+    plain_config.vocab_size = len(tokenizer)
+    plain = packing_of(transformers.LlamaForCausalLM(plain_config), tokenizer, tmp_path / "plain")
+    trainer = packing_of(model, tokenizer, tmp_path / "ours")
+
+    batch = next(iter(trainer.get_train_dataloader()))
+    assert (batch["position_ids"][:, 1:] == 0).any()  # several documents in a row
+    with torch.no_grad():
+        scored, without = (
+            each.model(**next(iter(each.get_train_dataloader())), fused_lm_head=True).label_mask
+            for each in (trainer, plain)
+        )
+        expected = untrained(**batch).loss
+        found = trainer.model(**batch, fused_lm_head=True).loss
+    assert torch.equal(scored, without) and scored.any()
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+    trainer.train()
+    losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    assert len(losses) == 2
+    changed = zip(untrained.parameters(), model.parameters(), strict=True)
+    assert not all(torch.equal(before, after) for before, after in changed)

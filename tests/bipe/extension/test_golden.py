@@ -1,4 +1,4 @@
-"""Parity of stretched rotations with transformers, the YaRN release and the released BiPE."""
+"""Parity of context extension with its releases: frequencies, distances, windows, scaled models."""
 
 from dataclasses import replace
 
@@ -7,13 +7,25 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from bipe import extension
+from bipe import Decoder, Positions, extension
+from bipe.attention.passes.dispatch import members
 from bipe.encodings import RoPE
 from bipe.encodings.rope import inverse_frequencies
-from bipe.layouts import from_official
+from bipe.extension import LogN, Window
+from bipe.extension.distances import log_n_scale
+from bipe.layouts import config_to_official, from_official, to_official
 from bipe.loss import token_nll
 from bipe.positions import Lengths
-from tests.bipe.test_golden import DTYPES, FOLDER, arrays, close, positions_of, present, read
+from tests.bipe.test_golden import (
+    DTYPES,
+    FOLDER,
+    TORCH,
+    arrays,
+    close,
+    positions_of,
+    present,
+    read,
+)
 
 FILE = "rope_scaling.json"
 SCALING = read(FILE) if (FOLDER / FILE).exists() else {"cases": [], "positions": []}
@@ -26,7 +38,6 @@ SCALED = [
 
 
 def strategy(case):
-    """The strategy that a case was made with."""
     original = {"original_length": case.get("original_max_position_embeddings")}
     factor = {"factor": float(case.get("factor", 1))}
     match case["type"]:
@@ -102,18 +113,13 @@ def test_a_length_fixed_before_reproduces_the_stateful_sequence_of_transformers(
         np.testing.assert_allclose(ours, step["inv_freq"], rtol=RTOL)
 
 
-@present("encodings_torch.npz")
-def test_ntk_mixed_equals_its_author():
-    data = np.load(FOLDER / "encodings_torch.npz")
-    names = [name for name in data.files if name.startswith("ntk_mixed/")]
-    if not names:
-        pytest.skip(f"{FOLDER} holds no ntk_mixed")
-    for name in names:
-        parts = {"width": "_d", "factor": "_k", "exponent": "_b"}
-        values = {key: float(name.split(mark)[1].split("_")[0]) for key, mark in parts.items()}
-        base = inverse_frequencies(width=int(values.pop("width")), theta=10000.0)
-        ours, _ = extension.NTKMixed(**values).frequencies(base, theta=10000.0)
-        np.testing.assert_allclose(ours, data[name], rtol=1e-5)
+@pytest.mark.parametrize("name", TORCH.of("ntk_mixed/"))
+def test_ntk_mixed_equals_its_author(name):
+    parts = {"width": "_d", "factor": "_k", "exponent": "_b"}
+    values = {key: float(name.split(mark)[1].split("_")[0]) for key, mark in parts.items()}
+    base = inverse_frequencies(width=int(values.pop("width")), theta=10000.0)
+    ours, _ = extension.NTKMixed(**values).frequencies(base, theta=10000.0)
+    torch.testing.assert_close(ours, TORCH[name], rtol=1e-5, atol=0)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -142,3 +148,82 @@ def same_instance(case):
     """Cases that ran before a `_then_short` one on the same model."""
     stem = case["case"].removesuffix("_then_short")
     return [other for other in SCALED if other["case"] in (stem, f"{stem}_then_long")]
+
+
+ROPE = {"kind": "rope"}  # of the weights that ReRoPE was run on
+WINDOWS = "sliding_window.json"
+PATCHED = [case for case in TORCH.cases("rerope") if f"{case}/last_hidden" in TORCH.names]
+LOG_SCALE = [
+    case
+    for case in read("bipe/cases.json")["cases"]
+    if (case.get("config_override") or {}) == {"log_scale": True}
+]
+
+
+def with_far(name, far, dtype):
+    model = from_official(
+        read(f"bipe/{name}.config.json"), load_file(FOLDER / f"bipe/{name}.safetensors")
+    )
+    encoding = dict(model.config.encoding)
+    if not encoding["_target_"].endswith("Bilevel"):
+        encoding = {"_target_": "bipe.encodings.Flat", "encoding": encoding}
+    longer = Decoder(replace(model.config, encoding={**encoding, "far": far}))
+    longer.load_state_dict(model.state_dict())
+    return longer.to(dtype)
+
+
+@pytest.mark.parametrize("path", ["auto", "chunked", "eager"])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", PATCHED)
+@torch.no_grad()
+def test_rerope_equals_its_release(name, dtype, path):
+    given = read("encodings_scalars.json")[name]
+    far = {"_target_": "bipe.extension.ReRoPE", "window": given["window"]}
+    if "scaling_factor" in given:
+        far |= {"_target_": "bipe.extension.LeakyReRoPE", "factor": float(given["scaling_factor"])}
+    model = with_far("rope_A", far | {"log_n": given["training_length"]}, dtype)
+    model.attention = path
+    tokens = TORCH["rerope/input_ids"]
+    hidden = model(tokens, Positions.from_marks(torch.zeros(tokens.shape, dtype=torch.uint8)))
+    close(hidden, TORCH[f"{name}/last_hidden"], ROPE)
+    nll = token_nll(hidden[:, :-1].flatten(0, 1), model.head.weight, tokens[:, 1:].flatten())
+    close(nll, TORCH[f"{name}/token_nll"].flatten(), ROPE)
+
+
+@present(WINDOWS)
+@pytest.mark.parametrize("case", read(WINDOWS) if (FOLDER / WINDOWS).exists() else [])
+def test_the_window_equals_that_of_transformers(case):
+    queries, keys = case["q_len"], case["kv_len"]
+    ids = torch.arange(keys)[None]
+    allowed = torch.ones(1, queries, keys, dtype=torch.bool).tril(keys - queries)
+    passes = Window(window=case["window"]).passes(ids[:, keys - queries :], ids)
+    (seen,) = members(passes, ids=ids, allowed=allowed)
+    assert torch.equal(seen[0], torch.tensor(case["mask"]).bool())
+
+
+@pytest.mark.parametrize("key", [key for key in TORCH.of("logn/") if "train" in key])
+def test_log_n_equals_its_release(key):
+    ids = TORCH["logn/position_1based"].long()[None] - 1
+    kind, _, length = key.removeprefix("logn/").rpartition("_train")
+    far = LogN(original_length=int(length), clip=kind == "su_clip1")
+    ours, theirs = far.scale(ids)[0], torch.from_numpy(TORCH.data[key])
+    torch.testing.assert_close(ours, theirs, atol=1e-7, rtol=1e-7)
+    assert torch.equal(ours, log_n_scale(ids, int(length), clip=far.clip)[0])
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("case", LOG_SCALE, ids=lambda case: case["case"])
+@torch.no_grad()
+def test_log_n_without_a_floor_is_the_log_scale_of_the_release(case, dtype):
+    """Which takes the segment for the position under BiPE, and a row of tokens for its length."""
+    official = read(f"bipe/{case['model']}.config.json") | case["config_override"]
+    state = load_file(FOLDER / f"bipe/{case['model']}.safetensors")
+    data, model = arrays(case), from_official(official, state).to(dtype)
+    hidden = model(data["input_ids"].long(), positions_of(data))
+    close(hidden[:, data["hidden_pos"].long()], data["last_hidden"], case)
+    close(model.head(hidden)[:, data["logits_pos"].long()], data["logits"], case)
+    if "alibi" not in case["kind"]:  # which transformers does not have
+        written = config_to_official(model.config, max_length=64)
+        assert (written["log_scale"], written["train_scale"]) == (True, official["train_scale"])
+        again = from_official(written, to_official(model))
+        assert torch.equal(again(data["input_ids"].long(), positions_of(data)), hidden)
