@@ -9,6 +9,7 @@ from hypothesis import given
 
 from benchmarks import compositions, retrofit
 from segmenters import Segmenter
+from segmenters.registry import SEGMENTERS
 from tests.segmenters.texts import any_text
 
 ROOT = Path(__file__).parent.parent
@@ -37,6 +38,13 @@ def test_the_segmenter_of_the_page_keeps_the_laws(text):
     assert [cut for cut in found if 0 < cut < len(text)] == cuts[1:-1].tolist()
 
 
+def test_the_page_names_what_there_is():
+    table = PAGE[PAGE.index("| your documents") : PAGE.index("`auto` decides")]
+    column = [row.split("|")[2] for row in table.splitlines()[2:] if row.startswith("|")]
+    named = re.findall(r"`(\w+)`", " ".join(column))
+    assert named and set(named) <= set(SEGMENTERS)
+
+
 def test_the_tables_of_comparisons_are_those_of_the_results():
     assert "\n".join(compositions.tables()) in ENCODINGS
     page = (ROOT / "docs" / "retrofit.md").read_text()
@@ -55,3 +63,11 @@ def test_the_table_of_27_million_weights_is_that_of_the_results():
         values = [found[n][0] for found in lengths for n in ("1024", "2048", "16384")]
         shown = row.split("|")[2:-1]
         assert [f"{v:.1f}" if v >= 10 else f"{v:.2f}" for v in values] == [s.strip() for s in shown]
+
+
+def test_the_tables_of_the_page_name_encodings_that_are_there_once():
+    there = {path.stem for path in (ROOT / "conf" / "encoding").glob("*.yaml")}
+    rows = re.findall(r"^\| `(\w+)` \|", ENCODINGS, re.MULTILINE)
+    assert len(rows) == len(set(rows))
+    # A new encoding takes a file and a YAML; its row here can follow.
+    assert there >= {*rows} and "`encoding=bilevel " in ENCODINGS

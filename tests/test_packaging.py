@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -19,6 +20,13 @@ LINES = (ROOT / "Containerfile").read_text(encoding="utf-8").replace("\\\n", " "
 
 def said(instruction):
     return [line.split()[1:] for line in LINES if line.startswith(f"{instruction} ")]
+
+
+def test_the_container_has_the_python_of_the_project():
+    ((image,),) = said("FROM")
+    version = re.fullmatch(r"python:(3\.\d+)-slim", image)[1]
+    assert version in SpecifierSet(PROJECT["project"]["requires-python"])
+    assert f"py{version.replace('.', '')}" == PROJECT["tool"]["ruff"]["target-version"]
 
 
 def test_what_the_container_copies_is_there_is_sent_to_it_and_is_enough():

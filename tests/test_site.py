@@ -1,4 +1,4 @@
-"""The pages of the site: no name or key is missing, and MkDocs builds them without a dead link."""
+"""The pages of the site: no link is dead, no name or key missing; MkDocs, if there, builds them."""
 
 import ast
 import importlib.util
@@ -37,6 +37,24 @@ def pages():
     made = site.pages()
     assert not shown.keys() & made.keys()
     return shown | made
+
+
+def anchors(text):
+    """The anchors of the headings of a page, as Markdown makes them."""
+    headings = re.findall(r"^#+ (.*)$", FENCED.sub("", text), re.MULTILINE)
+    return {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", h).strip().lower()) for h in headings}
+
+
+def test_every_link_leads_somewhere(pages):
+    dead, count = [], 0
+    for page, text in pages.items():
+        for target, anchor in LINK.findall(FENCED.sub("", text)):
+            path = str((Path("/") / page).parent.joinpath(target).resolve())[1:] if target else page
+            count += 1
+            there = path in pages or (ROOT / "docs" / path).is_file()
+            if not there or (anchor and anchor not in anchors(pages[path])):
+                dead.append(f"{page}: {target}#{anchor}")
+    assert count > 50 and dead == []
 
 
 def test_links_of_the_pages_lead_somewhere_in_the_checkout_too():
@@ -112,14 +130,22 @@ def test_every_command_has_its_help(command, pages):
     assert f"bipe {command}" in section and len(section.splitlines()) > 5
 
 
+def test_the_navigation_has_every_page():
+    config = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
+    listed = re.findall(r"'([\w.]+\.(?:md|ipynb))'", str(config["nav"]))
+    there = {path.name for path in (ROOT / "docs").glob("*.md")}
+    made = {path for path in site.pages() if not path.startswith("reference/")}
+    assert len(listed) == len(set(listed)) and set(listed) == there | made
+
+
 def test_mkdocs_builds_the_site_without_a_warning(packages, tmp_path):
     words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "WARNING -" not in done.stderr
     assert (tmp_path / "reference" / "settings" / "encoding.html").is_file()
-    page = (tmp_path / "reference" / "segmenters.html").read_text("utf-8")
-    shown = set(re.findall(r'<h2 id="segmenters\.([\w.]+)"', page))
-    assert shown == {
-        name for name in PUBLIC["segmenters"] if packages["segmenters"][name].docstring
-    }
+    for module, names in PUBLIC.items():
+        page = (tmp_path / "reference" / f"{module}.html").read_text("utf-8") if names else ""
+        shown = set(re.findall(r'<h2 id="([\w.]+)"', page))
+        said = {name for name in names if packages[module][name].docstring}
+        assert shown == {f"{module}.{name}" for name in said}
