@@ -27,7 +27,7 @@ def explain(tmp_path, monkeypatch, capsys):
     def run(*words, status=0):
         assert main(["explain", *SMALL, *words]) == status
         said = capsys.readouterr()
-        assert not (status and said.out)
+        assert not (said.out if status else said.err)
         return said.err if status else said.out
 
     return run

@@ -11,6 +11,7 @@ modules, numbers from the objects that a training of this configuration would bu
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -59,6 +60,8 @@ def explain(config: Config, *, study: str, options: Mapping[str, str]) -> None:
         drawn = list(curves([*parts, *together(scheme, parts)], decoder, config.row_length))
         heads = f"{counted(decoder.n_head, 'head')} of width {decoder.head_width}"
         size = f"{counted(decoder.n_layer, 'layer')} with {heads}"
+        # A small model is run to count; its paths are not those of the lengths asked for.
+        logging.getLogger("bipe.attention").setLevel(logging.WARNING)
         costly = list(_costly(config, decoder, scheme, lengths))  # may be refused
         _write([f"{name}, for {size}"])
         far = [list(text.far(*each)) for each in about_far(scheme)]
