@@ -60,18 +60,28 @@ REHEARSED = 30  # steps, of which the last third is timed
 # 27M weights and 17M of embeddings, on a GPU of 80 GB.
 PLAN = {
     "prepare": {
-        **{"corpus.tokenizer.vocab_size": "16384", "corpus.split.validation": "0.03"},
-        **{"corpus.split.test": "0.15"},
+        "corpus.tokenizer.vocab_size": "16384",
+        "corpus.split.validation": "0.03",
+        "corpus.split.test": "0.15",
     },
     "pretrain": {
-        **{"model.width": "512", "model.n_layer": "8", "model.n_head": "8"},
-        **{"model.mlp_width": "1536", "row_length": "1024", "rows.global_batch": "32"},
-        **{"rows.micro_batch": "32", "rows.validation_rows": "64", "optimizer.lr": "1e-3"},
-        **{"compile": "true", "validate_every": "null"},
+        "model.width": "512",
+        "model.n_layer": "8",
+        "model.n_head": "8",
+        "model.mlp_width": "1536",
+        "row_length": "1024",
+        "rows.global_batch": "32",
+        "rows.micro_batch": "32",
+        "rows.validation_rows": "64",
+        "optimizer.lr": "1e-3",
+        "compile": "true",
+        "validate_every": "null",
     },
     "evaluate": {
-        **{"row_length": "1024", "evaluate.lengths": "[1,2,4,8,16]", "evaluate.documents": "12"},
-        **{"evaluate.probes": "[]"},
+        "row_length": "1024",
+        "evaluate.lengths": "[1,2,4,8,16]",
+        "evaluate.documents": "12",
+        "evaluate.probes": "[]",
     },
 }
 
@@ -83,11 +93,13 @@ def pack(folder: Path, given: dict[str, Path], most: float) -> None:
     for name, rows in (sources | {"code": _installed()}).items():
         drawn, written = list(rows), 0
         random.Random(0).shuffle(drawn)
-        with lzma.open(folder / f"{name}.jsonl.xz", "wt", encoding="utf-8") as file:
+        part = folder / f"{name}.part"
+        with lzma.open(part, "wt", encoding="utf-8") as file:
             for row in drawn:
                 if written < most:
                     file.write(json.dumps(row) + "\n")
                     written += len(row["text"])
+        part.rename(folder / f"{name}.jsonl.xz")
         print(f"{name}: {written:,} characters")
 
 
@@ -132,7 +144,7 @@ class Scale:
         """Prepare, rehearse, train and evaluate; return the results."""
         self._prepare()
         steps = self._steps()
-        self.facts |= {"steps": steps, "tokens": steps * self._tokens_per_step()}
+        self.facts["tokens"] = steps * self._tokens_per_step()
         print(f"{len(self.names)} models, {steps:,} steps each", flush=True)
         with ThreadPoolExecutor(len(self.names)) as pool:
             list(pool.map(self._train_and_measure, self.names))
@@ -175,7 +187,8 @@ class Scale:
         """Find the steps of all models from their speed side by side; keep them for next time."""
         kept = self.out / "steps.json"
         if kept.exists():
-            return int(json.loads(kept.read_text()))
+            self.facts |= json.loads(kept.read_text())
+            return int(self.facts["steps"])
         folder = self.out / "rehearsal"
 
         def rehearse(name: str) -> None:
@@ -186,20 +199,22 @@ class Scale:
         with ThreadPoolExecutor(len(self.names)) as pool:
             list(pool.map(rehearse, self.names))
         rates = {name: _rate(folder / name / "metrics.csv") for name in self.names}
-        self.facts["rehearsed_tokens_per_second"] = rates
         slowest = min((rate for rate in rates.values() if rate), default=None)
         if slowest is None:
             raise SystemExit(f"no model trained: see {self.out}/*.rehearsal.log")
         per_step, tokens = self._tokens_per_step(), self._tokens()
         steps = int(slowest * self.seconds * SHARES["train"] / per_step)
         steps = max(1, min(steps, int(MOST_PASSES * sum(tokens.values()) / per_step)))
-        kept.write_text(json.dumps(steps))
+        found = {"steps": steps, "rehearsed_tokens_per_second": rates}
+        kept.with_suffix(".part").write_text(json.dumps(found))
+        kept.with_suffix(".part").replace(kept)
+        self.facts |= found
         return steps
 
     def _train_and_measure(self, name: str) -> None:
         folder = self.out / "runs"
         words = self._words(name, folder)
-        steps = int(json.loads((self.out / "steps.json").read_text()))
+        steps = self.facts["steps"]
         words += [f"steps={steps}", f"schedule.warmup={max(steps // 12, 1)}"]
         words += [f"checkpoint_every={max(steps // 4, 1)}"]
         if not self._try(name, "pretrain", words, "train", self.seconds * SHARES["train"] * 1.5):

@@ -78,7 +78,10 @@ def step_flops(
     recompute: bool = False,
     keys: float | None = None,
 ) -> Flops:
-    """Return the operations per token; keys: per query, if other pairs than needed are computed."""
+    """Return the operations per token of a training step.
+
+    document: see keys_per_query. keys: keys per query, if a path computes other pairs than needed.
+    """
     pairs = keys_per_query(row_length, document=document) if keys is None else keys
     blocks = 2.0 * decoder.n_layer * block_weights(decoder)
     attention = 4.0 * decoder.n_layer * decoder.q_width * pairs  # q k^T, and the weights with v

@@ -34,7 +34,8 @@ _ALL = (-1, "-1", "auto")  # values of trainer.devices that leave the number to 
 def fast_precision(width: int = 768, *, alone: bool = True) -> str:
     """Return "bf16-mixed" where bfloat16 is native and products in it are faster, else "32-true".
 
-    A CPU may have it and take twice the time. alone: one process, and not several that must agree.
+    A CPU may have it and take twice the time of float32, so products as in a model of this width
+    are timed there. alone: False for one of several processes, which must all choose the same.
     """
     native = native_bfloat16()
     if torch.cuda.is_available() or not native or not alone:
@@ -60,8 +61,11 @@ def rate(flops: float) -> str:
 def product_rates(
     width: int = 768, *, device: str = "cpu", anew: bool = False
 ) -> tuple[float, float]:
-    """Return the operations per second of products in float32 and in bfloat16."""
-    # Kept in the user's folder, so that all runs of a comparison decide alike.
+    """Return the operations per second of products in float32 and in bfloat16.
+
+    They are measured once for each width and kept in the user's folder, so that all runs of a
+    comparison decide alike. anew: forget what is kept.
+    """
     name = torch.cuda.get_device_name() if device == "cuda" else _cpu_name()
     key = f"{name}, {torch.get_num_threads()} threads, torch {torch.__version__}, width {width}"
     place = None

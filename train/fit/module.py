@@ -45,7 +45,9 @@ class Training:
     """How the weights of a model are trained; conf/config.yaml explains each value.
 
     optimizer: from parameters, or from pairs of names and parameters if it takes `named`.
-    schedule: from the step to a factor on the learning rate. draw: random ids in training.
+    schedule: from the step to a factor on the learning rate. z_loss, label_smoothing: only of the
+    training loss. draw: random ids in training (bipe/random_positions). context_parallel: devices
+    that share a row. allowed: see bipe.build.
     """
 
     optimizer: Callable[[Any], torch.optim.Optimizer]

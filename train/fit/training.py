@@ -57,7 +57,10 @@ _NOT_HERE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """The model at the first step; weights: None for fresh ones; notes: for the written model."""
+    """The model at the first step. weights: None for fresh ones. notes: for the written model.
+
+    teacher, adaptation: see LMModule.
+    """
 
     decoder: DecoderConfig
     weights: Mapping[str, Tensor] | None = None

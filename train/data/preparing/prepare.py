@@ -53,9 +53,10 @@ def prepare(
     """Prepare each source into OUT/SOURCE/{train,validation,test}.
 
     limit: documents per source. if_exists: "refuse" a folder that holds a data set, "overwrite" it
-    once the new one is complete, or "auto" ("resume"): keep it if the request is the same, else
-    refuse and name the keys that differ. Raises DataError, or SegmenterError naming the document.
-    Finished parts stay in OUT/.part for another run to continue.
+    once the new one is complete, or "auto" ("resume"): keep the data set if the request is the
+    same, else refuse and name the keys that differ. engine: makes the parts; by default local
+    processes. Raises DataError, or SegmenterError naming the document. Finished parts stay in
+    OUT/.part for another run to continue.
     """
     if if_exists not in IF_EXISTS:
         raise DataError(f"if_exists must be {', '.join(IF_EXISTS)}, was: {if_exists}")

@@ -67,9 +67,10 @@ class Length(Filter):
 
 @dataclass(frozen=True, kw_only=True)
 class Datatrove(Filter):
-    """Any filter of datatrove.pipeline.filters, by the name of its class, with its options.
+    """Any filter of datatrove.pipeline.filters, by the name of its class.
 
-    It must depend only on the document (SamplerFilter needs its seed); LanguageFilter downloads.
+    Example: ``filter: GopherQualityFilter, options: {min_doc_words: 50}``. It must depend only on
+    the document; SamplerFilter needs its seed. LanguageFilter downloads a model of fastText.
     """
 
     filter: str

@@ -24,6 +24,8 @@ _NEVER = {"site-packages", "dist-packages", "__pycache__"}
 
 
 class Verse(NamedTuple):
+    """A verse of the Bible; citation: for example "Genesis 1:3"."""
+
     citation: str
     book: str
     chapter: int

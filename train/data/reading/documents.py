@@ -84,8 +84,9 @@ class Bad(DataError):
 class Reader:
     """An iterable of documents; each pass yields the same ones in the same order.
 
-    source: name that documents carry; by default the class name. licence: of the text, for the
-    manifest. limit: maximum number of documents. unwrap: join the lines of hard-wrapped prose.
+    kind: of all its documents. source: name that documents carry; by default the class name.
+    licence: of the text, for the manifest. limit: maximum number of documents. unwrap: join the
+    lines of hard-wrapped prose.
     """
 
     kind: str = "prose"

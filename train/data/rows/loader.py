@@ -33,11 +33,12 @@ from train.errors import DataError
 class RowLoader:
     """Micro-batches of one rank, from `start_row` to the end of step `steps`.
 
-    micro_batch: rows per rank at once. global_batch: rows per step over all ranks. start_row,
-    start_step: global rows and steps before the first; by default the step that begins at start_row
-    if the global batch never changed. steps: of the whole run. end_row: rows from
-    here on are blank and fill up the last batch. pin: copy batches to page-locked memory, from
-    which a GPU reads.
+    micro_batch: rows per rank at once. global_batch: rows per optimizer step over all ranks and
+    micro-batches. start_row: global rows consumed before. steps: optimizer steps of the whole run,
+    including those before `start_row`. stages: of row lengths; by default only one. start_step: the
+    step that begins at `start_row`; the default assumes that the global batch never changed.
+    end_row: rows from here on are blank and fill up the last batch. pin: copy batches to
+    page-locked memory, from which a GPU reads while it computes.
     """
 
     def __init__(

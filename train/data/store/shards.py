@@ -50,7 +50,10 @@ def file_faults(
     hashes: bool = True,
     advance: Callable[[int], object] = lambda _: None,
 ) -> Iterator[Fault]:
-    """Yield listed files that are missing, or whose size or (with `hashes`) sha256 differs."""
+    """Yield listed files that are missing, or whose size or (with `hashes`) sha256 differs.
+
+    files: digest (disk/files.py) of each name. advance: gets the size in bytes of each piece read.
+    """
     for name, expected in files.items():
         path = folder / name
         if not path.is_file():
@@ -172,6 +175,7 @@ class DataSet:
         return len(self.document_ends)
 
     def marks(self, start: int, stop: int) -> npt.NDArray[np.uint8]:
+        """Return the marks of tokens start to stop: uint8 [stop - start]."""
         marks = self.starts(start, stop) << np.uint8(1)
         for bit, level in enumerate(self.marked[1:], start=2):
             marks |= self.starts(start, stop, level=level) << np.uint8(bit)
@@ -247,7 +251,10 @@ def open_dataset(
     level: LevelWish | None = None,
     coarser: Coarser = 0,
 ) -> DataSet:
-    """Open one split of one source (`levels_read`); DataError names a changed file."""
+    """Open one split of one source; DataError names a changed file (`verify`: by its sha256).
+
+    level, coarser: see `levels_read`.
+    """
     folder = Path(folder)
     manifest = read_manifest(folder)
     for fault in file_faults(folder, manifest["files"], hashes=verify):

@@ -35,9 +35,10 @@ Bits = npt.NDArray[np.uint8]
 class ShardWriter:
     """A writer of one split of one source; as a context manager, it leaves all files or none.
 
-    vocab_size: ids are below it. levels: of segments; bit 1 + k of a mark holds level k.
-    description: what the manifest holds besides counts and files. Files that an interrupted writer
-    of this name left in the folder are removed.
+    vocab_size: ids are below it. levels: number of segment levels; bit 1 + k of a mark holds level
+    k. description: what the manifest holds besides counts and files (fingerprints, source, split).
+    shard_tokens: a shard with as many takes no further document.
+    Files that an interrupted writer of this name left in the folder are removed.
     """
 
     def __init__(

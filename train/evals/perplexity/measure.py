@@ -248,8 +248,8 @@ def hidden_states(
 ) -> Iterator[tuple[int, Float[Tensor, "batch part width"]]]:
     """Yield where each part of the rows starts, and the hidden states of its tokens, in order.
 
-    A row is read as one document, whatever its marks say. A dynamic stretch gets the lengths of the
-    whole row beforehand, so its chunks are rotated as in one pass.
+    A row is read as one document, whatever its marks say. chunk: tokens per part of long rows. A
+    dynamic stretch gets the lengths of the whole row first, so chunks are rotated as in one pass.
     """
     marks = marks & ~(1 << DOCUMENT_BIT) & 0xFF
     at = Positions.from_marks(marks, packed=False, levels=model.levels)

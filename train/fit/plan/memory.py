@@ -61,10 +61,12 @@ class Step:
     """What the memory of a step depends on.
 
     rows, time: of a micro-batch. path: of attention. dense_bias: a bias of that path is a tensor of
-    query x key. half: bfloat16 autocast. accumulates: several micro-batches make a step. shards:
-    ranks that share weights, gradients and moments. buckets: gradients are copied to be sent (DDP).
-    copied: a checkpoint is written from a copy on the host. context: devices that share a row;
-    time is then a device's part. muon: one moment per weight of the matrices of blocks, not two.
+    query x key. rotated: queries and keys are rotated. half: bfloat16 autocast. accumulates:
+    several micro-batches make a step. shards: ranks that share weights, gradients and moments.
+    buckets: gradients are copied to be sent (DDP). copied: a checkpoint is written from a copy on
+    the host, which stays for the next one. context: devices that share a row, of which each gathers
+    all keys and values; time is then a device's part. muon: one moment
+    per weight of the matrices of blocks, not two.
     """
 
     decoder: DecoderConfig

@@ -42,9 +42,10 @@ Device = Literal["cpu", "cuda"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placing:
-    """Where a run trains. shards: ranks that share the weights; context: each row. buckets: DDP.
+    """Where a run trains. ranks: processes, one per device. shards: ranks that share the weights.
 
-    kinds: of devices to plan for. half: whether each computes in bfloat16.
+    context: ranks that share each row. kinds: of devices to plan for. half: whether each computes
+    in bfloat16. buckets: DDP.
     """
 
     ranks: int
@@ -59,7 +60,8 @@ class Placing:
 class Data:
     """What is read. document: mean length of a token's document in its row; None: not known.
 
-    packed: share of micro-batches with several documents in a row, or padding.
+    packed: share of micro-batches with several documents in a row, or padding. validation_rows: of
+    one validation, over all sources.
     """
 
     sources: Sequence[RowStatistics]

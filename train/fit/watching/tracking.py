@@ -33,7 +33,11 @@ _WITHOUT = "training continues without it; metrics.csv has every number"
 
 
 class Tracking(Logger):
-    """All loggers of a run; as a logger of Lightning's, it serves callbacks that ask for one."""
+    """All loggers of a run. As a logger of Lightning's, it serves callbacks that ask for one.
+
+    loggers: descriptions by name. facts: returns those on code and machine. allowed: see
+    bipe.build.
+    """
 
     def __init__(
         self,
