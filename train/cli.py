@@ -79,8 +79,10 @@ def _command(words: list[str]) -> int:
         return start.start(typed.read(command, rest))
     try:
         return int(loaded(called)(rest) or 0)
-    except Exception as error:
-        if not is_mendable(error):
+    except BrokenPipeError:
+        raise
+    except Exception as error:  # a disk that fails names no file
+        if not (is_mendable(error) or isinstance(error, OSError)):
             raise
         raise ConfigError(f"{command.word}: {error}") from error
 

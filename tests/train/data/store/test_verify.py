@@ -1,5 +1,6 @@
 """Verification: a whole data set has no fault, and every kind of damage is found and placed."""
 
+import errno
 import json
 import re
 import shutil
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.train.data import corpora
 from train.cli import main
+from train.commands import verify
 from train.data.reading.files import TextFiles
 from train.data.reading.split import Split
 from train.data.rows.datamodule import LMDataModule
@@ -174,6 +176,17 @@ def test_links_are_followed_and_dangling_ones_are_missing(prepared, tmp_path):
     ids.unlink()
     ids.symlink_to(tmp_path / "nowhere")
     assert found(copy) == [f"{ids}: missing, though the manifest lists it; prepare again"]
+
+
+def test_a_disk_that_fails_is_no_damage(prepared, capsys, monkeypatch):
+    """An error of a read names no file, and is neither a traceback nor a fault found."""
+
+    def failing(*_, **__):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(verify, "data_faults", failing)
+    assert main(["verify", str(prepared)]) == 2
+    assert capsys.readouterr().err == "bipe: verify: [Errno 5] Input/output error\n"
 
 
 def test_what_is_no_data_set_is_told(tmp_path, capsys):
