@@ -20,6 +20,7 @@ from typing import Any
 from train.disk.files import read_json
 from train.evals.arithmetic import TASK
 from train.evals.rows import FILE, Journal, Row
+from train.fit.checkpoints.places import Place
 from train.fit.runs import ENVIRONMENT
 from train.fit.trained_run import read_run
 
@@ -32,7 +33,7 @@ def collected(folder: Path) -> dict[str, dict[int, list[Row]]]:
     found: dict[str, dict[int, list[Row]]] = {}
     for path in sorted(folder.glob(f"*/{FILE}")):
         if rows := [row for row in Journal(path).rows() if row.task == TASK]:
-            run = read_run(path.parent)
+            run = read_run(Place.of(path.parent))
             found.setdefault(run.model_name, {})[run.seed or 0] = rows
     return found
 

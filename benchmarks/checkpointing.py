@@ -22,9 +22,9 @@ from typing import Any
 import torch
 
 from bipe import Decoder, DecoderConfig, Positions
-from train.fit.checkpoints import AtomicCheckpointIO
-from train.fit.parallel import shards
-from train.fit.parallel.shards import Background
+from train.fit.checkpoints import shards
+from train.fit.checkpoints.shards import Background
+from train.fit.checkpoints.writing import AtomicCheckpointIO
 
 CONFIG = DecoderConfig(
     vocab_size=8192,

@@ -125,8 +125,17 @@ REASONS = {
 }
 MOST_FLAT = 12
 # The own files that a command loads, lazily or not: packages, and what these import, included.
-LOADED = {"train.commands.evaluate": 114, "train.commands.pretrain": 99}
-COMMANDS = ["prepare", "pretrain", "extend", "retrofit", "scrolls", "evaluate", "generate"]
+LOADED = {"train.commands.evaluate": 119, "train.commands.pretrain": 97}
+COMMANDS = [
+    "prepare",
+    "pretrain",
+    "extend",
+    "retrofit",
+    "scrolls",
+    "finish",
+    "evaluate",
+    "generate",
+]
 COMMANDS += [
     "report",
     "verify",

@@ -86,6 +86,10 @@ class AnnealedBiPE(_Between):
         return self._mix
 
 
+def is_annealed(scheme: nn.Module) -> bool:
+    return any(isinstance(part, AnnealedBiPE) for part in scheme.modules())
+
+
 def anneal(scheme: nn.Module, done: float) -> None:
     """Set m in all parts of a scheme that are annealed."""
     for part in scheme.modules():

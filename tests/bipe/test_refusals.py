@@ -22,7 +22,6 @@ from bipe.encodings.hirope import HiRoPE
 from bipe.encodings.permuteformer import PermuteFormer
 from bipe.encodings.pope import PoPE
 from bipe.encodings.xpos import XPos
-from bipe.extension.lora import add_lora
 from bipe.generation import Beams, Sampling, Session, beam_search, generate
 from bipe.layouts import config_to_official
 from bipe.loss import IGNORE, summed_cross_entropy
@@ -48,6 +47,7 @@ from tests.bipe.conftest import (
     small_decoder,
     target,
 )
+from train.fit.lora import add_lora
 
 SIZES = {"vocab_size": 61, "width": 48, "n_layer": 2, "n_head": 6, "mlp_width": 64}
 LISTS = {"short_factor": [1.0], "long_factor": [1.0] * 4}

@@ -225,8 +225,8 @@ def test_an_extended_run_is_evaluated_and_goes_on_writing(parents, data, tmp_pat
     lengths = [row.length for row in found if row.measure == "perplexity"]
     assert lengths == [256, 128, 64]
     capfd.readouterr()
-    for words in ((), ("generate.checkpoint=4",)):
+    for at in ("", "@4"):
         prompt = ("generate.prompt='1+2 = 3'", "generate.max_new=5", "generate.temperature=0")
-        assert main(["generate", f"out={run}", *prompt, *words]) == 0
+        assert main(["generate", f"{run}{at}", *prompt]) == 0
     first, second = capfd.readouterr().out, weights(run)
     assert first and second

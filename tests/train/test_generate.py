@@ -146,13 +146,12 @@ def test_a_stop_string_ends_the_text(write):
 def test_a_checkpoint_writes_as_the_model_of_its_step(write, run, tmp_path):
     words = ("generate.temperature=0", "generate.max_new=10")
     _, out, _ = write(*words)
-    assert write(*words, "generate.checkpoint=6")[1] == out
-    path = run / "checkpoints" / "step=00000006.ckpt"
-    assert write(*words, f"generate.checkpoint='{path}'")[1] == out
-    assert write(*words, out=run / "model")[1] == out
+    for place in ("@6", "@last", "/checkpoints/step=00000006.ckpt", "/model"):
+        assert write(*words, out=f"{run}{place}")[1] == out
     shutil.copytree(run, tmp_path / "stopped")  # in the middle of training
     shutil.rmtree(tmp_path / "stopped" / "model")
-    assert write(*words, out=tmp_path / "stopped")[1] == out
+    _, again, err = write(*words, out=tmp_path / "stopped")
+    assert again == out and "is not finished: its newest checkpoint is read" in err
 
 
 def test_a_flat_model_asks_for_no_segments(write, run, monkeypatch):
@@ -197,8 +196,6 @@ def test_a_terminal_gets_the_prompt_and_no_control_characters(monkeypatch):
         (["generate.samples=0"], "generate.samples must be at least 1, was: 0"),
         (["generate.stop=['']"], "generate.stop must be strings that are not empty"),
         (["generate.run=nowhere"], "generate.run: 'nowhere' contains no trained run"),
-        (["generate.checkpoint=3"], "no checkpoint of step 3; there are those of steps 4, 6"),
-        (["generate.checkpoint=no.ckpt"], "generate.checkpoint=no.ckpt: there is no such file"),
         (["generate.data=nowhere"], "generate.data=FOLDER to the data of the model"),
         (["generate.source=prose"], "generate.source: 'prose' is not a source"),
         (["generate.segmenter=lien"], "generate.segmenter: there is no 'lien'"),

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from train.disk.manifest import redacted
 from train.errors import RunError
 from train.fit import runs
-from train.fit.runs import claim, find_runs, read_config, withdrawn_on_failure
+from train.fit.checkpoints.places import find_places
+from train.fit.runs import claim, read_config, withdrawn_on_failure
 
 CONFIG = {"seed": 0, "optimizer": {"lr": 0.1}, "rows": {"micro_batch": 4}, "out": "here"}
 
@@ -111,15 +112,19 @@ def test_without_secrets_nothing_changes(config):
     assert redacted(config) == config
 
 
+def homes(places):
+    return [place.home for place in find_places(places)]
+
+
 def test_runs_are_found_by_path_folder_and_pattern(tmp_path):
     a, b, c = (trained(tmp_path / "study" / name) for name in "abc")
     (tmp_path / "study" / "data").mkdir()
     claim(tmp_path / "study" / "unfinished", if_exists="refuse", config=CONFIG)
     study = str(tmp_path / "study")
-    assert find_runs(study) == [a, b, c]
-    assert find_runs(str(b)) == [b]
-    assert find_runs(f"{study}/[ac]") == [a, c]
-    assert find_runs([str(c), study, f"{study}/*"]) == [c, a, b]
+    assert homes(study) == [a, b, c]
+    assert homes(str(b)) == [b]
+    assert homes(f"{study}/[ac]") == [a, c]
+    assert homes([str(c), study, f"{study}/*"]) == [c, a, b]
 
 
 def test_a_place_without_runs_is_named_and_a_name_may_look_like_a_pattern(tmp_path):
@@ -127,6 +132,6 @@ def test_a_place_without_runs_is_named_and_a_name_may_look_like_a_pattern(tmp_pa
     claim(tmp_path / "unfinished", if_exists="refuse", config=CONFIG)
     for place in ("nowhere", "empty", "em*", "[x", "unfinished"):
         with pytest.raises(RunError, match=r"evaluate.runs: .* contains no trained run"):
-            find_runs(str(tmp_path / place), key="evaluate.runs")
+            find_places(str(tmp_path / place), key="evaluate.runs")
     run = trained(tmp_path / "lr[0.1]")
-    assert find_runs(str(run)) == [run]
+    assert homes(str(run)) == [run]

@@ -7,6 +7,7 @@ import pytest
 from bipe import Decoder, DecoderConfig
 from bipe.checkpoint import save_model
 from train.errors import RunError
+from train.fit.checkpoints.places import Place
 from train.fit.trained_run import group_by_arm, read_run, stem
 
 ROPE = {"_target_": "bipe.encodings.RoPE", "head_width": 8}
@@ -30,7 +31,7 @@ def trained(folder: Path, *, encoding=FLAT, seed=0, data="a", tied=False, **conf
 
 @pytest.mark.parametrize(("encoding", "tied"), [(FLAT, True), (BILEVEL, False)])
 def test_a_run_is_described_as_its_model_would(tmp_path, encoding, tied):
-    run = read_run(trained(tmp_path / "mine", encoding=encoding, tied=tied))
+    run = read_run(Place.of(trained(tmp_path / "mine", encoding=encoding, tied=tied)))
     model = Decoder(DecoderConfig(**run.model))
     assert run.parameters == sum(p.numel() for p in model.parameters())
     assert run.bilevel == (encoding is BILEVEL)
@@ -40,12 +41,12 @@ def test_a_run_is_described_as_its_model_would(tmp_path, encoding, tied):
 
 
 def test_runs_that_differ_by_their_seed_are_an_arm(tmp_path):
-    same = [read_run(trained(tmp_path / f"rope_{seed}", seed=seed)) for seed in (1, 0)]
-    later = read_run(trained(tmp_path / "later", seed=2, out="elsewhere", log_every=7))
+    same = [read_run(Place.of(trained(tmp_path / f"rope_{seed}", seed=seed))) for seed in (1, 0)]
+    later = read_run(Place.of(trained(tmp_path / "later", seed=2, out="elsewhere", log_every=7)))
     others = [
-        read_run(trained(tmp_path / "longer", steps=6)),
-        read_run(trained(tmp_path / "bilevel", encoding=BILEVEL)),
-        read_run(trained(tmp_path / "cut_otherwise", data="b")),
+        read_run(Place.of(trained(tmp_path / "longer", steps=6))),
+        read_run(Place.of(trained(tmp_path / "bilevel", encoding=BILEVEL))),
+        read_run(Place.of(trained(tmp_path / "cut_otherwise", data="b"))),
     ]
     groups = group_by_arm([*same, others[0], later, *others[1:]])
     names = [[run.name for run in group] for group in groups]
@@ -54,7 +55,7 @@ def test_runs_that_differ_by_their_seed_are_an_arm(tmp_path):
 
 def test_seeds_that_come_twice_are_told_apart_by_their_folders(tmp_path):
     runs = [
-        read_run(trained(tmp_path / f"{name}_{seed}", seed=seed))
+        read_run(Place.of(trained(tmp_path / f"{name}_{seed}", seed=seed)))
         for name in ("first", "second")
         for seed in (0, 1)
     ]
@@ -64,11 +65,11 @@ def test_seeds_that_come_twice_are_told_apart_by_their_folders(tmp_path):
 
 def test_what_is_no_run_is_named(tmp_path):
     with pytest.raises(RunError, match="nothing"):
-        read_run(tmp_path / "nothing")
+        read_run(Place.of(tmp_path / "nothing"))
     broken = trained(tmp_path / "broken")
     (broken / "model" / "model.safetensors").write_bytes(b"\0" * 9)
     with pytest.raises(RunError, match="broken"):
-        read_run(broken)
+        read_run(Place.of(broken))
 
 
 def test_a_seed_is_taken_off_the_end_of_a_name_alone():

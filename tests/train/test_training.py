@@ -11,6 +11,7 @@ from bipe.checkpoint import load_model
 from tests.train.studies import curve, losses, pretrain
 from train.cli import main
 from train.evals.rows import FILE, Journal
+from train.fit.checkpoints.places import Place
 from train.fit.runs import CONFIG, ENVIRONMENT, METRICS, MODEL, SESSIONS, read_config
 from train.fit.trained_run import read_run
 
@@ -111,7 +112,7 @@ def test_a_model_of_other_data_is_not_evaluated(study, tmp_path, capsys):
 def test_a_run_names_the_corpora_that_were_read_and_no_other(study, capsys):
     run = study / "rope"
     assert read_config(run)["corpus"] is None
-    assert read_run(run).notes["documents"]["proofs"]["reader"] == "ArithmeticChains"
+    assert read_run(Place.of(run)).notes["documents"]["proofs"]["reader"] == "ArithmeticChains"
     assert main(["prepare", "--config-file", str(run / "config.yaml")]) == 2
     assert "corpus is null, since this is the configuration of a run" in capsys.readouterr().err
 

@@ -17,6 +17,7 @@ from train.disk.files import append, write_whole
 from train.disk.manifest import store
 from train.errors import ConfigError, DataError, ReportError, RunError
 from train.evals.rows import FILE, Row
+from train.fit.checkpoints.places import Place
 from train.fit.runs import claim
 from train.report.load import load
 from train.report.page import write_report
@@ -140,7 +141,7 @@ def test_a_report_removes_no_figures_behind_a_link(trap, tmp_path):
     made = run()
     made.write(tmp_path / "runs" / made.name)
     (tmp_path / "report_figures").symlink_to(trap.folder, target_is_directory=True)
-    results = load([tmp_path / "runs" / made.name])
+    results = load([Place.of(tmp_path / "runs" / made.name)])
     with pytest.raises(ReportError, match="report_figures must be a folder, not a link"):
         write_report(results, out=tmp_path, title="x", formats=["pdf"])
     assert trap.untouched()
@@ -158,7 +159,7 @@ def test_words_of_strangers_are_shown_and_never_markup(tmp_path):
     made.environment |= {"bipe": words, "cpu": words, "created": words}
     made.notes |= {"sources": {words: 1}, "tokenizer": words}
     folders = [made.write(tmp_path / "runs" / words[:80]), run().write(tmp_path / "runs" / "plain")]
-    files, _ = write_report(load(folders), out=tmp_path, title=words)
+    files, _ = write_report(load(map(Place.of, folders)), out=tmp_path, title=words)
     parsed(files.html.read_text())  # fails for a script, a link, a handler
     with files.csv.open(newline="") as table:
         assert list(csv.reader(table))

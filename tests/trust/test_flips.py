@@ -104,8 +104,7 @@ def test_a_configuration_that_asks_for_a_trillion_parameters_costs_no_time(model
 def test_a_damaged_checkpoint_is_told_before_it_is_used(trained, bipe, tmp_path):
     (path,) = trained.glob("checkpoints/step=00000002.ckpt")
     whole = path.read_bytes()
-    words = ("generate", f"out={trained.parent}", "generate.run=" + str(trained))
-    words += ("generate.checkpoint=2", "generate.prompt='1 + 1'", "generate.max_new=2")
+    words = ("generate", f"{trained}@2", "generate.prompt='1 + 1'", "generate.max_new=2")
     try:
         assert bipe(*words)[0] == 0
         draw = random.Random(0)

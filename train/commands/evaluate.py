@@ -2,6 +2,7 @@
 
 bipe evaluate out=runs/mine
 bipe evaluate out=runs/mine evaluate.lengths=[1,4] evaluate.probes=[passkey,copy]
+bipe evaluate evaluate.runs=runs/mine/rope@200                  # a checkpoint of a run
 bipe evaluate statistics out=runs/mine                          # without a model
 """
 
@@ -16,14 +17,13 @@ from rich.console import Console
 
 from bipe import Decoder
 from bipe.build import build
-from bipe.checkpoint import load_model
 from train.config import Config
 from train.data.rows.sets import DataSets, read_by
 from train.data.rows.source_segmenter import source_segmenter
 from train.data.store.shards import Coarser, LevelWish
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
-from train.errors import ConfigError, DataError, nearest
+from train.errors import ConfigError, DataError, RunError, nearest
 from train.evals.arithmetic import Arithmetic, task_of
 from train.evals.loop import Cell, Job, Measurement, Subject, measure, summary
 from train.evals.perplexity.key_tokens import Evaluator, LongPPL
@@ -34,7 +34,15 @@ from train.evals.probes.measure import NAMES, Plan, Probe
 from train.evals.rows import FILE, Journal, left_out
 from train.evals.texts import HeldOut
 from train.evals.variants import Ways, variants
-from train.fit import runs
+from train.fit.checkpoints.places import (
+    Place,
+    at_step,
+    find_place,
+    find_places,
+    step_of,
+    whole_checkpoints,
+)
+from train.fit.checkpoints.reading import load_place
 from train.fit.trained_run import TrainedRun, read_run
 
 T = TypeVar("T")
@@ -45,8 +53,7 @@ _OF_VARIANTS = ("perplexity", "passkey")  # what is measured of stretched models
 
 def evaluate(config: Config) -> list[Path]:
     """Evaluate all runs that the configuration names; return the files with their rows."""
-    folders = runs.find_runs(config.evaluate.runs, key="evaluate.runs")
-    trained = [read_run(folder) for folder in folders]
+    trained = [read_run(place) for place in _places(config)]
     # Runs that read the same levels of the data have their held-out text in common.
     texts = {str(read_by(run.notes)): read_by(run.notes) for run in trained}
     measured = {name: measured_on(config, **read) for name, read in texts.items()}
@@ -54,10 +61,25 @@ def evaluate(config: Config) -> list[Path]:
         job for run in trained for job in _jobs(config, run, *measured[str(read_by(run.notes))])
     ]
     measure(jobs, allowed=config.allowed)
-    files = [folder / FILE for folder in folders]
-    for run, file in zip(trained, files, strict=True):
-        Console().print(summary(Journal(file).rows(), title=run.name))
-    return files
+    for run in trained:
+        rows = Journal(run.folder / FILE).rows_at(run.step)
+        Console().print(summary(rows, title=run.label))
+    return list(dict.fromkeys(run.folder / FILE for run in trained))
+
+
+def _places(config: Config) -> list[Place]:
+    """Return the models to measure: of runs, or the checkpoints of these that are asked for."""
+    key, steps = "evaluate.checkpoints", config.evaluate.checkpoints
+    found = find_places(config.evaluate.runs, key="evaluate.runs")
+    if steps is None:
+        return found
+    homes = dict.fromkeys(place.home for place in found)
+    if steps != "all":
+        return [at_step(home, step, key=key) for home in homes for step in sorted({*steps})]
+    whole = [(home, step_of(path)) for home in homes for path in whole_checkpoints(home)]
+    if not whole:
+        raise RunError(f"{key}: {', '.join(map(str, homes))} have no checkpoints; set it to null")
+    return [at_step(home, step, key=key) for home, step in whole]
 
 
 def measured_on(
@@ -155,20 +177,18 @@ def _evaluator(config: Config, sets: DataSets) -> Evaluator | None:
     asked = config.evaluate.long_ppl
     if asked is None or (place := asked.evaluator) is None:
         return None
-    found = runs.find_runs(place, key=key)
-    if len(found) > 1:
-        raise ConfigError(f"{key} must name one run, was: {place} with {len(found)} runs")
-    folder, run = found[0], read_run(found[0])
+    found = find_place(place, key=key)
+    run = read_run(found)
     if run.model["vocab_size"] < sets.vocab_size or run.notes.get("tokenizer") != sets.tokenizer:
         raise ConfigError(
-            f"{key}: {folder} was trained with a different tokenizer than {config.data}"
+            f"{key}: {found} was trained with a different tokenizer than {config.data}"
         )
 
     @cache
     def load() -> Decoder:
-        return load_model(folder / runs.MODEL, allowed=config.allowed)[0].eval()
+        return load_place(found, allowed=config.allowed)[0].eval()
 
-    return Evaluator(name=run.name, sha256=run.weights, load=load)
+    return Evaluator(name=run.label, sha256=run.weights, load=load)
 
 
 def _filled(kind: Callable[..., T], options: Any, **given: Any) -> T:

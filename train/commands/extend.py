@@ -37,6 +37,7 @@ from train.data.rows.datamodule import LMDataModule
 from train.errors import ConfigError
 from train.fit import runs
 from train.fit.base_run import BaseRun, find_base_run
+from train.fit.checkpoints.places import find_place
 from train.fit.handover import read_files
 from train.fit.module import Adaptation
 from train.fit.training import Start, train_model, write_untrained
@@ -204,8 +205,7 @@ def write_base(
 def default_name(config: Config, *, changed: str = "", seeded: bool = False) -> str:
     """Return bipe_rope_yarn16, bipe_rope_yarn16_tokens_seed1, or bipe_rope_2048 (no stretch)."""
     assert config.checkpoint is not None
-    home, _ = runs.base_folders(config.checkpoint, key="checkpoint")
-    name = home.resolve().name
+    name = find_place(config.checkpoint, key="checkpoint").name.replace("@", "_")
     if config.stretch:
         unit = "" if config.extend.unit is None else f"_{config.extend.unit}"
         name += f"_{strategy_name(config.stretch)}{unit}"

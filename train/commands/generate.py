@@ -1,7 +1,7 @@
 """`bipe generate`: continue a prompt with a trained run.
 
     bipe generate runs/mine/bipe_rope --prompt 'It was'
-    bipe generate runs/mine/bipe_rope --file prompt.txt generate.temperature=0
+    bipe generate runs/mine/bipe_rope@200 --file prompt.txt generate.temperature=0
     echo 'It was' | bipe generate runs/mine/bipe_rope
 
 Tokenizer and segmenter are those of the run's training data; the segmenter marks token by token.
@@ -22,9 +22,6 @@ from typing import Literal
 
 import torch
 
-from bipe import Decoder
-from bipe.checkpoint import CONFIG as MODEL_CONFIG
-from bipe.checkpoint import load_weights, require_shapes
 from bipe.encodings.base import reads_segments
 from bipe.generation import Sampling, Written, generate
 from segmenters import Segmenter, TokenMarker
@@ -37,8 +34,7 @@ from train.data.store.folder import SEGMENTER, TOKENIZER
 from train.data.store.shards import levels_read
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
-from train.errors import ConfigError, DataError, RunError, UserError, as_config_error
-from train.fit import runs
+from train.errors import ConfigError, DataError, as_config_error
 from train.fit.base_run import BaseRun, find_base_run
 from train.stop import Stopped, kept
 
@@ -58,7 +54,7 @@ def generate_text(config: Config) -> list[Written]:
             repetition_penalty=float(options.repetition_penalty),
         )
     prompt = read_prompt(options)
-    trained = find_model(options, allowed=config.allowed)
+    trained = find_base_run(options.run, key="generate.run", allowed=config.allowed)
     trained.model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
     sets = None if _is_whole(trained, options) else _data_of(trained, options)
     begins = sets is None and "bos_id" in (trained.notes.get("tokenizer") or {})
@@ -203,63 +199,6 @@ def read_prompt(options: Generate) -> str:
     if not text:
         raise ConfigError(f"{key} is empty: a prompt needs at least one character")
     return text
-
-
-def find_model(options: Generate, *, allowed: tuple[str, ...]) -> BaseRun:
-    """Return the trained model of a run, one of its checkpoints, or a model folder by itself."""
-    place, wish = Path(options.run), options.checkpoint
-    if wish is None and ((place / MODEL_CONFIG).is_file() or (place / runs.MODEL).is_dir()):
-        return find_base_run(options.run, key="generate.run", allowed=allowed)
-    from train.fit.checkpoints import checkpoints, latest_checkpoint  # Lightning takes seconds
-
-    if isinstance(wish, str):
-        if not Path(wish).exists():
-            raise ConfigError(f"generate.checkpoint={wish}: there is no such file")
-        return _from_checkpoint(Path(wish), allowed)
-    if wish is not None:
-        known = checkpoints(place / runs.CHECKPOINTS)
-        steps = {int(path.stem.partition("=")[2]): path for path in known}
-        if wish not in steps:
-            there = f"there are those of steps {', '.join(map(str, steps))}" if steps else "none"
-            raise ConfigError(
-                f"generate.checkpoint: {place} has no checkpoint of step {wish}; {there}"
-            )
-        return _from_checkpoint(steps[wish], allowed)
-    newest = latest_checkpoint(place / runs.CHECKPOINTS)
-    if newest is not None:  # the run is being trained, or was stopped
-        return _from_checkpoint(newest, allowed)
-    return find_base_run(options.run, key="generate.run", allowed=allowed)
-
-
-def _from_checkpoint(path: Path, allowed: tuple[str, ...]) -> BaseRun:
-    from train.commands.pretrain import decoder_of
-    from train.fit.checkpoints import fault_of, weights_of
-
-    home = path.parent.parent
-    stored = runs.read_config(home)
-    config = Config.from_config({**stored, "allowed_targets": [*allowed]})
-    if damage := fault_of(path):
-        raise RunError(f"generate.checkpoint={path}: damaged: {damage}")
-    try:
-        weights = weights_of(path)
-        decoder = decoder_of(config, vocab_size=len(weights["tokens.weight"]))
-        shapes = {name: tuple(tensor.shape) for name, tensor in weights.items()}
-        if decoder.tied_head:
-            del shapes["head.weight"]
-        require_shapes(decoder, shapes, allowed=config.allowed)
-    except UserError:
-        raise
-    except Exception as fault:  # torch raises many kinds of errors here
-        raise RunError(f"generate.checkpoint={path}: not a checkpoint: {fault}") from None
-    model = Decoder(decoder, allowed=config.allowed)
-    load_weights(model, weights)
-    notes = {
-        "sources": config.rows.sources or {},
-        "level": config.rows.level,
-        "coarser": config.coarser,
-    }
-    data = runs.data_of(stored, home)
-    return BaseRun(home=home, model=model, notes=notes, data=data, weights_file=path)
 
 
 def _data_of(trained: BaseRun, options: Generate) -> DataSets:

@@ -160,6 +160,7 @@ def rows_of(config: Config) -> LMDataModule:
         seed=config.seed,
         context_parallel=config.context_parallel,
         coarser=config.coarser,
+        replan=config.if_exists == "change",
         **config.rows.values(),
     )
 

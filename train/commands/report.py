@@ -1,7 +1,7 @@
 """`bipe report`: trained runs as a page with figures, as CSV and JSON, and as terminal tables.
 
 bipe report out=runs/mine
-bipe report report.runs=[runs/a,runs/b] report.out=runs/both
+bipe report report.runs=[runs/a,runs/b@200] report.out=runs/both
 """
 
 import shlex
@@ -13,7 +13,8 @@ from rich.console import Console
 from train.commands.before.needs import data_of_runs
 from train.config import Config
 from train.errors import RunError
-from train.fit import runs
+from train.evals.rows import FILE, Journal
+from train.fit.checkpoints.places import Place, find_places
 from train.report.content import terminal_tables
 from train.report.load import load
 from train.report.page import ReportFiles, write_report
@@ -48,13 +49,16 @@ def report(config: Config) -> ReportFiles:
     return files
 
 
-def _found(places: str | list[str]) -> tuple[list[Path], list[str]]:
+def _found(places: str | list[str]) -> tuple[list[Place], list[str]]:
     """Return the runs of `places`, and which places have none yet; RunError if none has any."""
-    found: dict[Path, None] = {}
+    found: dict[Place, None] = {}
     coming, errors = [], []
     for place in [places] if isinstance(places, str) else places:
         try:
-            found |= dict.fromkeys(runs.find_runs(place, key="report.runs"))
+            for each in find_places(place, key="report.runs"):
+                measured = each.step is None or str(each) == place or _is_measured(each)
+                found |= {each: None} if measured else {}
+                coming += [] if measured else [str(each.home)]
         except RunError as error:
             coming.append(place)
             errors.append(error)
@@ -63,3 +67,7 @@ def _found(places: str | list[str]) -> tuple[list[Path], list[str]]:
     for place in coming:
         print(f"bipe: report.runs: {place} is not trained yet", file=sys.stderr)
     return list(found), [Path(place).name for place in coming]
+
+
+def _is_measured(place: Place) -> bool:
+    return bool(Journal(place.home / FILE).rows_at(place.step))

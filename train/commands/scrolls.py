@@ -57,6 +57,7 @@ from train.evals.scoring.benchmark import (
 )
 from train.fit import runs
 from train.fit.base_run import BaseRun, find_base_run
+from train.fit.checkpoints.places import Place, find_place
 from train.fit.trained_run import read_run
 from train.fit.training import train_model
 from train.tasks.scrolls.archives import TASKS, find_task
@@ -112,9 +113,9 @@ def scrolls(config: Config, *, stored: Mapping[str, Any]) -> Path:
 def default_name(config: Config, *, changed: str = "", seeded: bool = True) -> str:
     """Return bipe_rope_qmsum_seed0, or bipe_rope_yarn8_qmsum_seed0 if stretched."""
     assert config.checkpoint is not None
-    home, _ = runs.base_folders(config.checkpoint, key="checkpoint")
+    base = find_place(config.checkpoint, key="checkpoint").name.replace("@", "_")
     stretch = f"_{strategy_name(config.stretch)}" if config.stretch else ""
-    return f"{home.resolve().name}{stretch}{changed}_{_task(config).name}_seed{config.seed}"
+    return f"{base}{stretch}{changed}_{_task(config).name}_seed{config.seed}"
 
 
 def _task(config: Config) -> Task:
@@ -288,7 +289,8 @@ def _decode(
         ),
     }
     write_changed(place / SCORES, json.dumps(result, indent=1) + "\n")
-    run, measured = read_run(folder), Journal(folder / FILE)
+    run = read_run(Place.of(folder))
+    measured = Journal(folder / FILE)
     if (key := key_of([made_by, result])) not in measured:
         rows = rows_of(result, run=run.name, arm=run.arm, seed=run.seed)
         name = f"scrolls {result['task']} of {result['split']}"  # replaces older scores

@@ -32,13 +32,9 @@ OptimizerCall = Annotated[
     Call,
     Of(("torch.optim.Optimizer",), names=(f"{_OPTIM}.adamw", f"{_OPTIM}.muon"), partial=True),
 ]
-ScheduleCall = Annotated[
-    Call,
-    Of(
-        (f"{_OPTIM}.Schedule",),
-        names=tuple(f"{_OPTIM}.{name}" for name in ("constant", "cosine", "linear", "wsd")),
-    ),
-]
+_SHAPES = ("constant", "cosine", "linear", "wsd", "cooled")
+SCHEDULE = Of((f"{_OPTIM}.Schedule",), names=tuple(f"{_OPTIM}.{name}" for name in _SHAPES))
+ScheduleCall = Annotated[Call, SCHEDULE]
 TrainerCall = Annotated[
     Call, Of(("lightning.Trainer",), names=("lightning.Trainer",), partial=True)
 ]

@@ -25,7 +25,7 @@ from train.config.sections import (
 from train.disk.files import is_name
 from train.errors import ConfigError, UserError, as_config_error
 
-IfExists = Literal["auto", "refuse", "resume", "overwrite"]
+IfExists = Literal["auto", "refuse", "resume", "change", "overwrite"]
 Positive = Annotated[float, Rule("above 0", lambda value: value > 0)]
 
 # Arguments that bipe passes itself, and the key to set instead.

@@ -26,6 +26,10 @@ Shares = Annotated[
 ]
 
 
+def _steps(value: Any) -> bool:
+    return value == "all" or fits(value, list[int] | None)
+
+
 def _stages(value: Any) -> bool:
     return fits(value, list[Mapping[str, int]] | None)
 
@@ -69,7 +73,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoRA:
-    """Low ranks that are trained in place of all weights (bipe/extension/lora.py)."""
+    """Low ranks that are trained in place of all weights (fit/lora.py)."""
 
     rank: Count = 16
     alpha: Annotated[float, Rule("above 0", lambda value: 0 < value < float("inf"))] = 32.0
@@ -166,6 +170,7 @@ class Evaluate:
     """The options of `bipe evaluate`; lengths in training rows. measurements: own ones, by name."""
 
     runs: str | list[str]
+    checkpoints: Annotated[Any, Rule("all, a list of steps, or null", _steps)]
     lengths: Lengths
     documents: Count
     split: SplitName
@@ -199,7 +204,6 @@ class Generate:
     """The options of `bipe generate`: what to continue, and how."""
 
     run: str
-    checkpoint: str | int | None
     data: str | list[str] | dict[str, str] | None
     source: str | None
     segmenter: str | None

@@ -17,7 +17,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -29,14 +28,15 @@ from rich.text import Text
 
 from bipe import Decoder, DecoderConfig
 from bipe.build import ALLOWED
-from bipe.checkpoint import load_model
 from segmenters.wording import counted
 from train import stop
 from train.disk.files import write_whole
 from train.evals.rows import FILE, LEFT_OUT, Journal, Row, key_of, left_out
 from train.evals.texts import HeldOut
+from train.fit.checkpoints.places import Place
+from train.fit.checkpoints.reading import load_place
 from train.fit.machine import environment
-from train.fit.runs import ENVIRONMENT, MODEL
+from train.fit.runs import ENVIRONMENT
 from train.fit.trained_run import TrainedRun
 
 
@@ -104,8 +104,9 @@ class _Planned:
 
     @property
     def name(self) -> str:
+        step = "" if self.subject.run.step is None else f"step {self.subject.run.step}: "
         variant = f"{self.subject.variant}: " if self.subject.variant else ""
-        return f"{variant}{self.kind} {self.cell.name}".rstrip()
+        return f"{step}{variant}{self.kind} {self.cell.name}".rstrip()
 
     @cached_property
     def measured(self) -> str:
@@ -121,7 +122,7 @@ class _Planned:
     def filled(self, rows: Iterable[Row]) -> list[Row]:
         run, variant = self.subject.run, self.subject.variant
         return [
-            replace(row, run=run.name, arm=run.arm, seed=run.seed, variant=variant)
+            replace(row, run=run.name, arm=run.arm, seed=run.seed, step=run.step, variant=variant)
             for row in list(rows) or left_out("there is nothing to measure")
         ]
 
@@ -130,7 +131,7 @@ class _Run:
     def __init__(self, cells: Sequence[_Planned], allowed: tuple[str, ...]) -> None:
         self.cells, self._run, self._allowed = cells, cells[0].subject.run, allowed
         self.journal = Journal(self._run.folder / FILE)
-        self.journal.forget_others(self._run.weights)
+        self.journal.forget_others(self._run.weights, step=self._run.step)
         self._variant: Decoder | None = None
         self._alike: dict[str, list[_Planned]] = defaultdict(list)
         for one in cells:
@@ -149,7 +150,8 @@ class _Run:
     def _trained(self) -> Decoder:
         place = self._run.folder / ENVIRONMENT
         write_whole(place, json.dumps(environment(), indent=1) + "\n")
-        model, _ = load_model(self._run.folder / MODEL, allowed=self._allowed)
+        assert self._run.place is not None
+        model, _ = load_place(self._run.place, allowed=self._allowed)
         return model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
 
     def measured(self, one: _Planned) -> Iterable[Row]:
@@ -174,16 +176,16 @@ def measure(jobs: Iterable[Job], *, allowed: tuple[str, ...] = ALLOWED) -> None:
 
     All are planned before the first is measured, so that an impossible one is refused at once.
     """
-    planned: dict[Path, list[_Planned]] = defaultdict(list)
+    planned: dict[Place | None, list[_Planned]] = defaultdict(list)
     for subject, kind, measurement in jobs:
-        planned[subject.run.folder] += [
+        planned[subject.run.place] += [
             _Planned(subject=subject, kind=kind, cell=cell) for cell in measurement.cells(subject)
         ]
-    made = {folder: _Run(cells, allowed) for folder, cells in planned.items() if cells}
+    made = {place: _Run(cells, allowed) for place, cells in planned.items() if cells}
     meter = _Meter([one for run in made.values() for one in run.missing()])
     with meter.bar, stop.kept(lambda: f"{meter.state()} are kept; {stop.AGAIN}"):
-        for folder in list(made):
-            run = made.pop(folder)  # to free its model afterwards
+        for place in list(made):
+            run = made.pop(place)  # to free its model afterwards
             for one in run.cells:
                 stop.check()
                 if one.key in run.journal:

@@ -125,12 +125,20 @@ class Journal:
             cell = self._cells[key]
             self.append(key, cell.rows, name=cell.name, weights=cell.weights)
 
-    def forget_others(self, weights: str) -> None:
-        """Remove the cells that were measured on other weights."""
-        kept = {key: cell for key, cell in self._cells.items() if cell.weights in ("", weights)}
+    def forget_others(self, weights: str, *, step: int | None = None) -> None:
+        """Remove the cells of a step, or of the trained model, measured on other weights."""
+        kept = {
+            key: cell
+            for key, cell in self._cells.items()
+            if cell.weights in ("", weights) or cell.rows[0].step != step
+        }
         if len(kept) < len(self._cells):
             write_whole(self.path, "".join(cell.lines(key) for key, cell in kept.items()))
             self._cells = kept
+
+    def rows_at(self, step: int | None) -> list[Row]:
+        """Return the rows that count of a step, or of the trained model."""
+        return [row for row in self.rows() if row.step == step]
 
     def rows(self) -> list[Row]:
         """Return all rows that count; of several in one place, the last written."""

@@ -9,33 +9,35 @@ from typing import Any
 from torch import Tensor
 
 from bipe import Decoder, DecoderConfig
-from bipe.checkpoint import load_model
-from bipe.sealing import WEIGHTS
 from train.data.rows.sets import DataSets
 from train.data.store.folder import differences
-from train.disk.files import sha256
 from train.errors import DataError
 from train.fit import runs
+from train.fit.checkpoints.places import Place, find_place
+from train.fit.checkpoints.reading import load_place
 
 
 @dataclass(frozen=True, kw_only=True)
 class BaseRun:
-    """See above. home: the folder of the run. data: as its configuration names it, if it does."""
+    """See above. data: as the configuration of the run names it, if it does."""
 
-    home: Path
+    place: Place
     model: Decoder
     notes: Mapping[str, Any]
     data: Any
-    weights_file: Path
+
+    @property
+    def home(self) -> Path:
+        return self.place.home
 
     @property
     def name(self) -> str:
-        return self.home.resolve().name
+        return self.place.name
 
     @property
     def folder(self) -> Path:
-        """Return the folder of the weights."""
-        return self.weights_file.parent
+        """Return the folder of tokenizer and segmenter."""
+        return self.place.folder
 
     @property
     def decoder(self) -> DecoderConfig:
@@ -47,11 +49,11 @@ class BaseRun:
 
     @cached_property
     def sha256(self) -> str:
-        return sha256(self.weights_file)
+        return self.place.sha256()
 
     def as_notes(self) -> dict[str, Any]:
         """Return this run's entry in the notes of the next one, with its own notes inside."""
-        return {"run": str(self.home), "sha256": self.sha256, "notes": dict(self.notes)}
+        return {"run": str(self.place), "sha256": self.sha256, "notes": dict(self.notes)}
 
     def refuse_other_data(self, sets: DataSets, *, cure: str | None = None) -> None:
         """Raise DataError for data whose tokenizer or vocabulary does not fit the model's."""
@@ -74,9 +76,8 @@ class BaseRun:
 
 
 def find_base_run(place: str, *, key: str, allowed: tuple[str, ...]) -> BaseRun:
-    """Read a run, the only run of a folder, or the folder of a model; RunError names `key`."""
-    home, folder = runs.base_folders(place, key=key)
-    model, notes = load_model(folder, allowed=allowed)
-    config = runs.read_config(home) if (home / runs.CONFIG).is_file() else {}
-    data, weights = runs.data_of(config, home), folder / WEIGHTS
-    return BaseRun(home=home, model=model, notes=notes, data=data, weights_file=weights)
+    """Read a run, RUN@STEP, the only run of a folder, or a model folder; RunError names `key`."""
+    found = find_place(place, key=key)
+    model, notes = load_place(found, allowed=allowed)
+    config = runs.read_config(found.home) if (found.home / runs.CONFIG).is_file() else {}
+    return BaseRun(place=found, model=model, notes=notes, data=runs.data_of(config, found.home))

@@ -21,7 +21,8 @@ from bipe.sealing import CheckpointError, read_config
 from train.config import IfExists
 from train.errors import RunError
 from train.fit import runs
-from train.fit.checkpoints import latest_checkpoint, remove_unfinished, step_of
+from train.fit.checkpoints.places import step_of
+from train.fit.checkpoints.reading import latest_checkpoint, remove_unfinished
 from train.fit.machine import revision
 from train.fit.record import Session, changes, command_line, recorded
 from train.ranks import world
@@ -54,6 +55,11 @@ def find_entry(
     if if_exists not in runs.RESUMES:
         return Entry()
     if (notes := _finished(folder)) is not None:
+        if new := changes(runs.read_config(folder), config, of=runs.PLAN):  # if_exists=change
+            raise RunError(
+                f"{folder} is finished, so its plan cannot change ({'; '.join(new)}): bipe extend "
+                f"checkpoint={folder} trains it further"
+            )
         if data is not None and notes.get("data") != data:
             raise RunError(
                 f"{folder} was trained on other data: set data= to that data, name= to use another "
@@ -132,9 +138,13 @@ def recorded_on_rank_0(
         steps=trainer.max_steps,
         changed=changes(runs.read_config(folder), config),
     )
-    if precision := [each for each in session.changed if each.startswith("trainer.precision")]:
-        print(f"{folder}: {precision[0]} from step {entry.step} on", file=sys.stderr, flush=True)
+    told = ("trainer.precision", *runs.PLAN, "rows.validation_rows")
+    for change in session.changed:
+        if change.startswith(told):
+            print(f"{folder}: {change} from step {entry.step} on", file=sys.stderr, flush=True)
     with runs.withdrawn_on_failure(folder), recorded(folder, session):
+        if config.get("if_exists") == "change":  # the record has both values by now
+            runs.replan(folder, config)
         try:
             yield
         finally:
@@ -151,3 +161,17 @@ def _finished(folder: Path) -> Mapping[str, Any] | None:
         except CheckpointError as fault:
             print(f"{fault}; writing it again", file=sys.stderr, flush=True)
     return notes
+
+
+def refuse_steps(folder: Path, entry: Entry, *, steps: int, annealed: bool) -> None:
+    """Raise RunError for a plan that ends before the checkpoint, or would distort an annealing."""
+    if entry.step > steps:
+        raise RunError(
+            f"steps must be at least {entry.step}, that of the newest checkpoint of {folder}, was: "
+            f"{steps}; bipe finish {folder}@STEP ends a copy at an earlier one"
+        )
+    if annealed and entry.checkpoint and runs.read_config(folder).get("steps") != steps:
+        raise RunError(
+            f"{folder} anneals its encoding over all steps, so that their number cannot change: "
+            "resume it as it was planned, or start another run"
+        )

@@ -7,11 +7,14 @@
 The card says what the notes of the model say, and no more. `bipe convert` writes the same files.
 """
 
+from __future__ import annotations
+
 import json
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError
 from torch import Tensor
@@ -20,15 +23,20 @@ from bipe import Decoder
 from bipe.build import TARGET
 from bipe.checkpoint import save_model
 from bipe.encodings.base import reads_segments
+from bipe.sealing import CONFIG
 from train.config import encoding_name, slug
 from train.data.rows.sets import DataSets
 from train.data.store.folder import SEGMENTER, TOKENIZER
 from train.data.tokenizing import CONFIG as TOKENIZER_CONFIG
-from train.disk.files import full_disk
+from train.disk.files import full_disk, write_whole
 from train.disk.manifest import redacted
 from train.errors import RunError
 from train.fit import runs
+from train.fit.lora import merged
 from train.fit.machine import known_version
+
+if TYPE_CHECKING:
+    from train.data.rows.datamodule import LMDataModule
 
 log = logging.getLogger("bipe")
 CARD = "README.md"
@@ -88,6 +96,20 @@ def notes_of_data(sets: DataSets, sources: Sequence[str]) -> dict[str, Any]:
     return {"documents": found}
 
 
+def notes_of_rows(rows: LMDataModule, *, steps: int) -> dict[str, Any]:
+    """Return what a model's notes say of the rows that it is trained on. steps: of the run."""
+    return {
+        "row_length": rows.row_length,
+        "sources": rows.weights or dict.fromkeys(rows.source_names, 1.0),
+        "level": rows.sets.level,
+        "coarser": rows.sets.coarser or None,
+        "tokenizer": rows.sets.tokenizer,
+        "data": rows.data_digest(),
+        "rows": [asdict(each) for each in rows.statistics(steps=steps)],
+        **notes_of_data(rows.sets, rows.source_names),
+    }
+
+
 def notes_of_training(config: Mapping[str, Any], *, command: str) -> dict[str, Any]:
     rows, trainer = config.get("rows") or {}, config.get("trainer") or {}
     made = {"command": command, "global_batch": rows.get("global_batch")}
@@ -95,6 +117,21 @@ def notes_of_training(config: Mapping[str, Any], *, command: str) -> dict[str, A
     named = ("seed", "optimizer", "schedule")
     made |= {key: config.get(key) for key in named if config.get(key) is not None}
     return {"training": redacted(made)}
+
+
+def write_shared(
+    model: Decoder, folder: Path, *, notes: Mapping[str, Any], files: Mapping[str, str]
+) -> None:
+    """Write what all checkpoints of a run share (places.py), before the first of them."""
+    shared = folder / runs.CHECKPOINTS / runs.MODEL
+    shared.mkdir(parents=True, exist_ok=True)
+    held = merged(model.state_dict())
+    if model.config.tied_head:
+        del held["head.weight"]
+    parameters = sum(each.numel() for each in held.values())
+    about = {"decoder": asdict(model.config), "parameters": parameters, "notes": dict(notes)}
+    for name, text in {**files, CONFIG: as_json(about)}.items():
+        write_whole(shared / name, text)
 
 
 def write_model(

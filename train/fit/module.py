@@ -23,17 +23,17 @@ from bipe import Carry, Decoder, DecoderConfig, Positions
 from bipe.attention import Path as AttentionPath
 from bipe.attention.context import Context
 from bipe.build import ALLOWED
-from bipe.encodings import Learned
+from bipe.encodings import Flat, Learned
 from bipe.encodings.base import Fed
 from bipe.encodings.retrofit import anneal
-from bipe.extension.lora import add_lora
 from bipe.loss import IGNORE, summed_cross_entropy, summed_divergence
 from bipe.random_positions import Draw, row_keys
 from train.data.rows.loader import Batch
-from train.errors import RunError
+from train.errors import ConfigError, RunError, as_config_error
+from train.fit.lora import add_lora
 from train.fit.optim import Schedule, optimizer_of, with_rate
 from train.fit.parallel.sharded import Sharded
-from train.fit.watching.index_counts import IndexCounts
+from train.fit.watching.index_counts import IndexCounts, summary_of
 from train.fit.watching.losses import StepLosses
 from train.fit.watching.metrics import Metrics
 
@@ -149,6 +149,11 @@ class LMModule(lightning.LightningModule):
             self._teacher[0].to(self.device)
         self.losses = StepLosses.of(self.model, self.trainer.datamodule)  # type: ignore[attr-defined]
 
+    def on_train_start(self) -> None:
+        """Follow the schedule from here, where a checkpoint has the rate of the plan before."""
+        for group in self.trainer.optimizers[0].param_groups:
+            group["lr"] = group["initial_lr"] * self.options.schedule(self.global_step)
+
     # A step
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
@@ -258,7 +263,8 @@ class LMModule(lightning.LightningModule):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["skipped_steps"] = self.skipped.state()
         checkpoint["metrics"] = dict(self.metrics)  # of the step, for a validation that is due
-        checkpoint["indices"] = self.indices.state(self.trainer.strategy.root_device)
+        checkpoint["indices"] = state = self.indices.state(self.trainer.strategy.root_device)
+        checkpoint["positions"] = summary_of(state)  # for the notes of a model at this step
         names = {id(parameter): name for name, parameter in self.named_parameters()}
         states = checkpoint.get("optimizer_states", [])  # none if only weights are saved
         for state, optimizer in zip(states, self.trainer.optimizers, strict=bool(states)):
@@ -359,3 +365,23 @@ def _stream(seed: int, step: int, rank: int) -> int:
     mask = (1 << 64) - 1
     x = (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + rank * 0x94D049BB133111EB) & mask
     return (x ^ (x >> 32)) & 0xFFFFFFFF  # torch's CPU generator uses 32 bits
+
+
+def refuse_unfit(module: LMModule, *, row_length: int) -> None:
+    """Raise ConfigError for rows, an attention path or an optimizer that a model cannot take."""
+    scheme = module.model.scheme
+    encoding = scheme.encoding if isinstance(scheme, Flat) else None
+    if isinstance(encoding, Learned) and encoding.table.num_embeddings < row_length:
+        raise ConfigError(
+            "row_length must be at most encoding.length of a flat learned table "
+            f"({encoding.table.num_embeddings}), was: {row_length}"
+        )
+    options = module.options
+    if options.attention != "auto":  # a path may not support the encoding's bias
+        tokens = torch.zeros(1, 2, dtype=torch.int64)
+        small = replace(module.model.config, n_layer=1, vocab_size=1)
+        with as_config_error("attention: "), torch.no_grad():
+            model = Decoder(small, attention=options.attention, allowed=options.allowed)
+            model(tokens, Positions.from_marks(tokens.byte(), levels=model.levels))
+    with as_config_error("optimizer: "):
+        module.configure_optimizers()

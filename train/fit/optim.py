@@ -7,11 +7,12 @@ import inspect
 import itertools
 import math
 from collections.abc import Callable, Collection, Iterable
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import torch
 from torch import nn
 
+from train.config.check import SCHEDULE
 from train.errors import ConfigError
 
 
@@ -156,6 +157,19 @@ def wsd(*, warmup: int, steps: int, decay: float = 0.2, floor: float = 0.0) -> S
     _require("schedule.decay", decay, 0 < decay <= 1, "above 0 and at most 1")
     begin = max(warmup, steps - max(1, round(decay * steps)))
     return _schedule(lambda done: 1 - done, warmup=warmup, begin=begin, steps=steps, floor=floor)
+
+
+def cooled(*, before: Annotated[Schedule, SCHEDULE], begin: int, steps: int) -> Schedule:
+    """Return a schedule up to step `begin`, then a line from its rate there to 0 at `steps`.
+
+    It is how `bipe finish` ends a run: a cooldown from a trunk (Haegele et al., 2405.18392).
+    """
+
+    def factor(step: int) -> float:
+        left = min(1.0, max(0.0, (steps - step) / max(1, steps - begin)))
+        return before(min(step, begin)) * left
+
+    return factor
 
 
 def _schedule(

@@ -15,7 +15,7 @@ import shlex
 import socket
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -30,7 +30,7 @@ from train.disk.lock import Holder, holder
 from train.disk.manifest import redacted
 from train.errors import RunError
 from train.fit import runs
-from train.fit.runs import FREE, METRICS, SESSIONS
+from train.fit.runs import FREE, METRICS, PLAN, SESSIONS
 from train.stop import Stopped
 
 _PLAN, _RESULT = "plan.json", "part.json"  # of train/data/preparing
@@ -306,15 +306,22 @@ def command_line(command: str) -> list[str]:
     words = [
         f"--{word[2:]}" if word.startswith("--") else word.lstrip("+") for word in sys.argv[1:]
     ]
-    if words[:1] == [command]:  # in a sweep the words are as typed, with the command before them
+    if words[:1] == ["finish"]:
+        command = words.pop(0)
+    elif words[:1] == [command]:  # in a sweep the words are as typed, with the command before them
         del words[0]
     return ["bipe", command, *map(_without_secret, words)]
 
 
-def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+def changes(
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+    *,
+    of: Collection[str] = FREE | {*PLAN, "rows"},
+) -> list[str]:
     """Return how the keys differ that may change when a run is resumed, with both values."""
-    free = FREE - {"if_exists", "name", "out"}
-    was, now = ({key: redacted(each).get(key) for key in sorted(free)} for each in (old, new))
+    free = sorted({*of} - {"if_exists", "name", "out"})
+    was, now = ({key: redacted(each).get(key) for key in free} for each in (old, new))
     return list(differences(was, now))
 
 

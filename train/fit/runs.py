@@ -1,9 +1,9 @@
-"""The folder of a run: its files, who may write into it, and how trained runs are found.
+"""The folder of a run: its files, and who may write into it (checkpoints/places.py finds runs).
 
 RUN/config.yaml        the whole configuration, without secrets, as the run began
 RUN/sessions.jsonl     one line each time that it was started (record.py)
 RUN/metrics.csv        one line every few steps
-RUN/checkpoints/       to resume from
+RUN/checkpoints/       to resume from, and models as well (checkpoints/places.py)
 RUN/model/             the trained model, tokenizer, segmenter and card (bipe.checkpoint)
 RUN/evaluation.jsonl   results of `bipe evaluate`, one row per line (evals/rows.py)
 RUN/environment.json   the machine of the evaluation
@@ -16,7 +16,6 @@ Nothing here loads torch, so that `bipe status` is instant.
 from __future__ import annotations
 
 import contextlib
-import glob
 import hashlib
 import json
 import shutil
@@ -28,21 +27,20 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from bipe.build import reach
-from bipe.sealing import CONFIG as MODEL_CONFIG
 from train.data.store.folder import differences
 from train.disk.files import read_yaml, user_state, write_whole
 from train.disk.lock import locked
 from train.disk.manifest import redacted
-from train.errors import RunError, near
+from train.errors import RunError
+from train.fit.checkpoints.places import CHECKPOINTS as CHECKPOINTS
+from train.fit.checkpoints.places import CONFIG as CONFIG
+from train.fit.checkpoints.places import METRICS as METRICS
+from train.fit.checkpoints.places import MODEL as MODEL
 
 if TYPE_CHECKING:
     from train.config import IfExists
 
-CONFIG = "config.yaml"
 SESSIONS = "sessions.jsonl"
-METRICS = "metrics.csv"
-CHECKPOINTS = "checkpoints"
-MODEL = "model"
 EVALUATION = "evaluation.jsonl"
 ENVIRONMENT = "environment.json"
 SCROLLS = "scrolls"
@@ -50,7 +48,7 @@ _OF_LOGGERS = ("loggers", "wandb", "tensorboard")
 LOCK = ".lock"
 SESSION_CONFIG = ".session.yaml"  # what the processes of other devices read, while they start
 _OF_RUN = (SESSION_CONFIG, CHECKPOINTS, MODEL, SCROLLS, METRICS, EVALUATION, ENVIRONMENT, SESSIONS)
-RESUMES = ("auto", "resume")  # values of if_exists
+RESUMES = ("auto", "resume", "change")  # values of if_exists
 
 # Keys that may change when a run is resumed, without changing what is trained.
 FREE = {
@@ -60,6 +58,9 @@ FREE = {
     *("generate", "if_exists", "keep_checkpoints", "launch", "log_every", "logger", "name"),
     *("out", "recompute", "report", "stall_after", "statistics", "trainer"),
 }
+# The plan of a run, which if_exists=change may change: what is trained stays the same.
+PLAN = ("steps", "epochs", "schedule", "validate_every")
+_PLAN_OF_ROWS = {"validation_rows"}
 # Keys of `scrolls` that affect training; the rest concern decoding.
 _DECISIVE_OF_SCROLLS = {"source", "segmenter", "on_long", "select"}
 _FREE_OF_ROWS = {"if_repeated", "max_epochs", "micro_batch", "on_batch_change", "verify"}
@@ -80,7 +81,8 @@ def claim(folder: Path, *, if_exists: IfExists, config: Mapping[str, Any]) -> No
     """Take a folder for a run and store its configuration there, or raise RunError.
 
     refuse: it must hold no run. auto, resume: none, or one of the same configuration, which stays
-    as it is. overwrite: the files of an older run are removed; other files stay.
+    as it is. change: none, or one with another plan (`replan`). overwrite: the files of an older
+    run are removed; other files stay.
     """
     refuse_claimed(folder, if_exists=if_exists, config=config)
     path = folder / CONFIG
@@ -162,7 +164,7 @@ def withdrawn_on_failure(folder: Path) -> Iterator[None]:
         yield
     except BaseException:
         lines = (folder / METRICS).read_text().count("\n") if (folder / METRICS).exists() else 0
-        trained = (folder / MODEL).exists() or any((folder / CHECKPOINTS).glob("*"))
+        trained = (folder / MODEL).exists() or any((folder / CHECKPOINTS).glob("*.ckpt"))
         if lines <= 1 and not trained:
             _remove_run(folder)
             with contextlib.suppress(OSError):  # already gone, or it holds files of others
@@ -196,11 +198,22 @@ def as_yaml(config: Mapping[str, Any]) -> str:
     return yaml.safe_dump(redacted(config), sort_keys=False, allow_unicode=True)
 
 
+def replan(folder: Path, config: Mapping[str, Any]) -> None:
+    """Write the plan of a configuration into that of the run; its sessions keep the old values."""
+    stored = read_config(folder)
+    rows = {key: config["rows"][key] for key in _PLAN_OF_ROWS}
+    plan = {key: config.get(key) for key in PLAN} | {"rows": {**stored["rows"], **rows}}
+    write_whole(folder / CONFIG, as_yaml({**stored, **plan}))
+
+
 def decisive(
-    config: Mapping[str, Any], *, free_of_rows: Collection[str] = _FREE_OF_ROWS
+    config: Mapping[str, Any],
+    *,
+    free: Collection[str] = FREE,
+    free_of_rows: Collection[str] = _FREE_OF_ROWS,
 ) -> dict[str, Any]:
     """Return what decides what is trained; the data is checked by the loader and the notes."""
-    kept = {key: value for key, value in redacted(config).items() if key not in FREE}
+    kept = {key: value for key, value in redacted(config).items() if key not in free}
     if isinstance(rows := kept.get("rows"), dict):
         kept["rows"] = {key: value for key, value in rows.items() if key not in free_of_rows}
     if isinstance(options := kept.get("scrolls"), dict):
@@ -220,36 +233,6 @@ def first_row_length(notes: Mapping[str, Any]) -> int | None:
     return None if found is None else int(found)
 
 
-def find_runs(places: str | list[str], *, key: str = "runs") -> list[Path]:
-    """Return the runs in paths, folders of runs and glob patterns; RunError names `key`."""
-    found: dict[Path, None] = {}
-    for place in [places] if isinstance(places, str) else places:
-        matches = [place] if Path(place).exists() else glob.glob(place)  # noqa: PTH207 (absolute)
-        here: list[Path] = []
-        for path in sorted(map(Path, matches)):
-            inside = [path] if (path / MODEL).is_dir() else sorted(path.glob("*"))
-            here += [each for each in inside if (each / MODEL).is_dir()]
-        if not here:
-            said = "" if matches else near(place)
-            raise RunError(
-                f"{key}: {place!r} contains no trained run (a folder with {MODEL}/ in it){said}"
-            )
-        found |= dict.fromkeys(here)
-    return list(found)
-
-
-def base_folders(place: str, *, key: str) -> tuple[Path, Path]:
-    """Return the folders of the run and of the model that a place names; RunError names `key`."""
-    folder = Path(place)
-    if not (folder / MODEL_CONFIG).is_file():
-        home, *others = find_runs(place, key=key)
-        if others:
-            names = ", ".join(map(str, (home, *others)))
-            raise RunError(f"{key} must be one run, was: {place} with {names}")
-        return home, home / MODEL
-    return (folder.parent if (folder.parent / CONFIG).is_file() else folder), folder
-
-
 def data_of(config: Mapping[str, Any], home: Path) -> Any:
     """Return a run's data; if it is gone, the data folder next to the run: both were moved."""
     data, beside = config.get("data"), home.parent / "data"
@@ -260,16 +243,30 @@ def data_of(config: Mapping[str, Any], home: Path) -> Any:
 def _require_same(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     rows = new.get("rows")
     converts = isinstance(rows, Mapping) and rows.get("on_batch_change") == "convert"
-    free = _FREE_OF_ROWS | ({"global_batch"} if converts else set())
-    changed = list(differences(*(decisive(config, free_of_rows=free) for config in (old, new))))
+    free_of_rows = _FREE_OF_ROWS | ({"global_batch"} if converts else set())
+    other = _differences(old, new, {*FREE, *PLAN}, free_of_rows | _PLAN_OF_ROWS)
+    if new.get("if_exists") == "change":
+        changed = other
+    else:
+        changed = _differences(old, new, FREE, free_of_rows)
     if not changed:
         return
     cure = "set these back, choose name=..., or start again with if_exists=overwrite"
-    if old.get("steps") != new.get("steps"):
+    if not other:
         words = f"checkpoint={folder} row_length={old.get('row_length')} steps=..."
-        cure += f"; a finished run is trained further by bipe extend {words}"
+        cure = (
+            f"set if_exists=change to go on with this plan, or {cure}; a finished run is trained "
+        )
+        cure += f"further by bipe extend {words}"
     told = f"{folder} contains a run with another configuration and cannot be resumed:"
     raise RunError("\n".join([told, *(f"  {change}" for change in changed), cure]))
+
+
+def _differences(
+    old: Mapping[str, Any], new: Mapping[str, Any], free: Collection[str], of_rows: Collection[str]
+) -> list[str]:
+    kept = (decisive(config, free=free, free_of_rows=of_rows) for config in (old, new))
+    return list(differences(*kept))
 
 
 def _remove_run(folder: Path) -> None:

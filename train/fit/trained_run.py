@@ -1,6 +1,7 @@
 """A trained run as others see it: what it is, what it cost, and which runs differ only by seed.
 
-It is read from the run's folder (runs.py), of the weights only the shapes, and without torch.
+It is read from the run's folder (runs.py), of the weights only the shapes, and without torch. A
+checkpoint of a run is one too (checkpoints/places.py).
 """
 
 import math
@@ -15,16 +16,18 @@ from safetensors import SafetensorError
 from bipe.build import TARGET
 from bipe.sealing import CONFIG, WEIGHTS, read_config, read_shapes
 from train.config import encoding_name
-from train.disk.files import read_numbers, sha256
+from train.disk.files import read_numbers
 from train.errors import RunError
 from train.fit import runs
+from train.fit.checkpoints.places import Place, describe
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedRun:
     """A run read from its folder; notes: of its training; config: empty if `bipe` did not train it.
 
-    metrics: lines of metrics.csv with a loss.
+    metrics: lines of metrics.csv with a loss, to the step of the weights. place: where these lie;
+    None while they are trained.
     """
 
     folder: Path
@@ -32,10 +35,25 @@ class TrainedRun:
     notes: Mapping[str, Any]
     config: Mapping[str, Any]
     metrics: Sequence[Mapping[str, Any]]
+    place: Place | None = None
 
     @property
     def name(self) -> str:
         return self.folder.resolve().name
+
+    @property
+    def label(self) -> str:
+        """Return the name, of a checkpoint with its step: bipe_rope@200."""
+        return self.at(self.name)
+
+    def at(self, name: str) -> str:
+        """Return a name with the step of a checkpoint."""
+        return name if self.step is None else f"{name}@{self.step}"
+
+    @property
+    def step(self) -> int | None:
+        """Return the step of a checkpoint; None for the trained model."""
+        return None if self.place is None else self.place.step
 
     @property
     def seed(self) -> int | None:
@@ -84,11 +102,16 @@ class TrainedRun:
 
     @cached_property
     def parameters(self) -> int:
-        return sum(map(math.prod, read_shapes(self.folder / runs.MODEL / WEIGHTS).values()))
+        assert self.place is not None
+        if self.place.checkpoint is not None:
+            return int(describe(self.place)["parameters"])
+        return sum(map(math.prod, read_shapes(self.place.folder / WEIGHTS).values()))
 
     @cached_property
     def weights(self) -> str:
-        return sha256(self.folder / runs.MODEL / WEIGHTS)
+        """Return the sha256 of the weights."""
+        assert self.place is not None
+        return self.place.sha256()
 
     @cached_property
     def arm(self) -> str:
@@ -109,18 +132,26 @@ class TrainedRun:
             kept["extend"] = {**(kept.get("extend") or {}), "sha256": None}
         else:
             kept.pop("extend", None)  # concerns only runs from a checkpoint
-        return runs.digest([self.model_name, model, kept, self.notes.get("data")])
+        at = [] if self.step is None else [self.step]
+        return runs.digest([self.model_name, model, kept, self.notes.get("data"), *at])
 
 
-def read_run(folder: Path) -> TrainedRun:
+def read_run(place: Place) -> TrainedRun:
     """Read a trained run; RunError names the file that is missing or broken."""
-    path = folder / runs.MODEL / CONFIG
+    folder, path = place.home, place.folder / CONFIG
     try:
-        described = read_config(path.parent)
+        described = read_config(place.folder) if place.checkpoint is None else describe(place)
         model, notes = described["decoder"], described["notes"]
         config = runs.read_config(folder) if (folder / runs.CONFIG).exists() else {}
-        metrics = [row for row in read_numbers(folder / runs.METRICS) if row["loss"] is not None]
-        read = TrainedRun(folder=folder, model=model, notes=notes, config=config, metrics=metrics)
+        last = math.inf if place.step is None else place.step
+        metrics = [
+            row
+            for row in read_numbers(folder / runs.METRICS)
+            if row["loss"] is not None and (row.get("step") or 0) <= last
+        ]
+        read = TrainedRun(
+            folder=folder, model=model, notes=notes, config=config, metrics=metrics, place=place
+        )
         _ = read.parameters, read.encoding
     except RunError:
         raise
@@ -151,8 +182,10 @@ def group_by_arm(found: Iterable[TrainedRun]) -> list[list[TrainedRun]]:
 
 
 def stem(folder: str, seed: int | None) -> str:
-    """Return the name of a folder without the seed at its end: rope_1, rope_seed1 -> rope."""
+    """Return a name without the seed at its end: rope_1, rope_seed1 -> rope; it may be RUN@STEP."""
+    name, at, step = folder.rpartition("@")
+    name, tail = (name, at + step) if step.isdecimal() else (folder, "")
     for end in (f"_seed{seed}", f"_{seed}"):
-        if folder.endswith(end):
-            return folder.removesuffix(end)
+        if name.endswith(end):
+            return name.removesuffix(end) + tail
     return folder

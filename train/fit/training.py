@@ -7,7 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,10 +17,9 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.fabric.utilities.rank_zero import rank_zero_only
 from torch import Tensor
 
-from bipe import Decoder, DecoderConfig, Positions
+from bipe import Decoder, DecoderConfig
 from bipe.attention.context import refuse_shared
-from bipe.encodings import Flat, Learned
-from bipe.extension.lora import merged
+from bipe.encodings.retrofit import is_annealed
 from train import stop
 from train.config import IfExists
 from train.data.rows.choices import uneven
@@ -28,18 +27,34 @@ from train.data.rows.datamodule import LMDataModule
 from train.disk.files import write_whole
 from train.errors import ConfigError, as_config_error
 from train.fit import runs
-from train.fit.checkpoints import AtomicCheckpointIO, SaveBest, SaveCheckpoints
-from train.fit.entry import CHECKPOINT, Entry, entered, find_entry, recorded_on_rank_0
-from train.fit.handover import files_of_data, notes_of_data, notes_of_training, write_model
+from train.fit.checkpoints.shards import Background
+from train.fit.checkpoints.writing import AtomicCheckpointIO, SaveBest, SaveCheckpoints
+from train.fit.entry import (
+    CHECKPOINT,
+    Entry,
+    entered,
+    find_entry,
+    recorded_on_rank_0,
+    refuse_steps,
+)
+from train.fit.handover import (
+    files_of_data,
+    notes_of_rows,
+    notes_of_training,
+    write_model,
+    write_shared,
+)
+from train.fit.lora import merged
 from train.fit.machine import cluster, environment
-from train.fit.module import Adaptation, LMModule, Training
+from train.fit.module import Adaptation, LMModule, Training, refuse_unfit
 from train.fit.parallel.sharded import Sharded, full_state
-from train.fit.parallel.shards import Background
 from train.fit.parallel.together import UNTRAINED, Together, running_together
 from train.fit.watching.metrics import MetricsFile
 from train.fit.watching.tracking import Tracking
 from train.fit.watching.watch import ProgressBar, watched
 from train.ranks import world
+
+log = logging.getLogger("bipe")
 
 _LAUNCH = (CHECKPOINT, "LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _NOT_HERE = (
@@ -107,18 +122,25 @@ def train_model(
     config = {**config, "trainer": {**config["trainer"], "precision": fit.precision}}
     trainer = make_trainer(fit, folder=folder, config=config)
     sharded = isinstance(trainer.strategy, Sharded)
-    _refuse_sharded(start, sharded=sharded, shared=rows.context_parallel > 1)
+    _refuse_sharded(
+        start.adaptation,
+        distils=start.teacher is not None,
+        sharded=sharded,
+        shared=rows.context_parallel > 1,
+    )
     names = ("weights", "teacher", "adaptation")
     given: dict[str, Any] = {name: getattr(start, name) for name in names}
     with as_config_error("model: "):
         module = LMModule(start.decoder, fit.training, **given, sharded=sharded)
-    _refuse_unfit(module, row_length=rows.row_length)
+    refuse_unfit(module, row_length=rows.row_length)
     _refuse_sharing(trainer, module, rows)
     _set_accumulation(trainer, rows, fit)
 
     def decide() -> Entry:
         digest = rows.data_digest()
-        return find_entry(folder, if_exists=fit.if_exists, config=config, data=digest)
+        entry = find_entry(folder, if_exists=fit.if_exists, config=config, data=digest)
+        refuse_steps(folder, entry, steps=fit.steps, annealed=is_annealed(module.model.scheme))
+        return entry
 
     with quiet(), entered(folder, command=fit.command, trainer=trainer, decide=decide) as entry:
         if entry.finished:
@@ -134,81 +156,13 @@ def train_model(
     return folder
 
 
-def _fit(
-    fit: Fit,
-    start: Start,
-    entry: Entry,
-    trainer: lightning.Trainer,
-    module: LMModule,
-    rows: LMDataModule,
-    *,
-    folder: Path,
-    config: Mapping[str, Any],
-) -> None:
-    files = folder / runs.METRICS, folder / runs.MODEL
-    resumed_at = None if entry.checkpoint is None else entry.step
-    with watched(
-        trainer, module.model, rows, files=files, config=config,
-        resumed_at=resumed_at, validate_every=fit.validate_every,
-    ):  # fmt: skip
-        trainer.fit(module, rows, ckpt_path=entry.checkpoint)
-        state, notes = _trained(trainer, module, rows)
-        if trainer.is_global_zero:
-            best = trainer.callbacks[0]  # type: ignore[attr-defined]
-            if isinstance(best, SaveBest) and (weights := best.weights()) is not None:
-                state, notes = weights, notes | best.notes()
-            notes |= notes_of_training(config, command=fit.command) | dict(start.notes)
-            data = files_of_data(rows.sets, sources=rows.source_names, max_length=rows.row_length)
-            write_model(module.model, folder, state=state, notes=notes, files=data)
-        trainer.strategy.barrier()
-
-
-def write_untrained(
-    model: Decoder,
-    notes: Mapping[str, Any],
-    *,
-    files: Mapping[str, str],
-    folder: Path,
-    config: Mapping[str, Any],
-    if_exists: IfExists,
-    command: str,
-) -> Path:
-    """Write a run folder with an untrained model, and return it. files: of the model, by name."""
-    if rank_zero_only.rank:  # type: ignore[attr-defined]
-        return folder
-    with runs.in_use(folder, command=command):
-        if not find_entry(folder, if_exists=if_exists, config=config).finished:
-            with runs.withdrawn_on_failure(folder):
-                write_model(model, folder, notes=notes, files=files)
-    return folder
-
-
-def _refuse_unfit(module: LMModule, *, row_length: int) -> None:
-    scheme = module.model.scheme
-    encoding = scheme.encoding if isinstance(scheme, Flat) else None
-    if isinstance(encoding, Learned) and encoding.table.num_embeddings < row_length:
-        raise ConfigError(
-            "row_length must be at most encoding.length of a flat learned table "
-            f"({encoding.table.num_embeddings}), was: {row_length}"
-        )
-    options = module.options
-    if options.attention != "auto":  # a path may not support the encoding's bias
-        tokens = torch.zeros(1, 2, dtype=torch.int64)
-        small = replace(module.model.config, n_layer=1, vocab_size=1)
-        with as_config_error("attention: "), torch.no_grad():
-            model = Decoder(small, attention=options.attention, allowed=options.allowed)
-            model(tokens, Positions.from_marks(tokens.byte(), levels=model.levels))
-    with as_config_error("optimizer: "):
-        module.configure_optimizers()
-
-
-def _refuse_sharded(start: Start, *, sharded: bool, shared: bool) -> None:
-    if start.teacher is not None and (sharded or shared):
+def _refuse_sharded(adaptation: Adaptation, *, distils: bool, sharded: bool, shared: bool) -> None:
+    if distils and (sharded or shared):
         raise ConfigError(
             "extend.distill needs a second whole model on each device, and whole rows: set "
             "trainer=ddp context_parallel=1, or extend.distill=0"
         )
-    if start.adaptation.lora is not None and sharded:
+    if adaptation.lora is not None and sharded:
         raise ConfigError("extend.lora needs the whole model on each device: set trainer=ddp")
 
 
@@ -231,23 +185,83 @@ def _refuse_sharing(trainer: lightning.Trainer, module: LMModule, rows: LMDataMo
         refuse_shared(module.model.scheme, path=module.options.attention)
 
 
+def _fit(
+    fit: Fit,
+    start: Start,
+    entry: Entry,
+    trainer: lightning.Trainer,
+    module: LMModule,
+    rows: LMDataModule,
+    *,
+    folder: Path,
+    config: Mapping[str, Any],
+) -> None:
+    files = folder / runs.METRICS, folder / runs.MODEL
+    resumed_at = None if entry.checkpoint is None else entry.step
+    with watched(
+        trainer, module.model, rows, files=files, config=config,
+        resumed_at=resumed_at, validate_every=fit.validate_every,
+    ):  # fmt: skip
+        notes, data = dict[str, Any](), dict[str, str]()
+        if trainer.is_global_zero:  # all that a model needs is read before the first step
+            notes |= notes_of_rows(rows, steps=fit.steps) | dict(start.notes)
+            notes |= notes_of_training(config, command=fit.command)
+            data = files_of_data(rows.sets, sources=rows.source_names, max_length=rows.row_length)
+            write_shared(module.model, folder, notes=notes, files=data)
+        with _late_faults(trainer, fit.steps):
+            trainer.fit(module, rows, ckpt_path=entry.checkpoint)
+        state, own = _trained(trainer, module, rows)
+        if trainer.is_global_zero:
+            best = trainer.callbacks[0]  # type: ignore[attr-defined]
+            if isinstance(best, SaveBest) and (weights := best.weights()) is not None:
+                state, own = weights, own | best.notes()
+            write_model(module.model, folder, state=state, notes=notes | own, files=data)
+        trainer.strategy.barrier()
+
+
+@contextlib.contextmanager
+def _late_faults(trainer: lightning.Trainer, steps: int) -> Iterator[None]:
+    """Log what fails once all steps are done, such as a logger: the model is written all the same.
+
+    Of several processes the others would wait for the one that failed; they have the checkpoint.
+    """
+    try:
+        yield
+    except Exception as fault:
+        if trainer.global_step < steps or trainer.world_size > 1:
+            raise
+        log.warning("after the last step: %s: %s", type(fault).__name__, fault)
+
+
+def write_untrained(
+    model: Decoder,
+    notes: Mapping[str, Any],
+    *,
+    files: Mapping[str, str],
+    folder: Path,
+    config: Mapping[str, Any],
+    if_exists: IfExists,
+    command: str,
+) -> Path:
+    """Write a run folder with an untrained model, and return it. files: of the model, by name."""
+    if rank_zero_only.rank:  # type: ignore[attr-defined]
+        return folder
+    with runs.in_use(folder, command=command):
+        if not find_entry(folder, if_exists=if_exists, config=config).finished:
+            with runs.withdrawn_on_failure(folder):
+                write_model(model, folder, notes=notes, files=files)
+    return folder
+
+
 def _trained(
     trainer: lightning.Trainer, module: LMModule, rows: LMDataModule
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Return the trained weights and the notes of the training; every rank has to call it."""
+    """Return the trained weights and what is known after training; every rank has to call it."""
     return merged(full_state(module.model)), {
-        "row_length": rows.row_length,
         "positions": module.indices.summary(trainer.strategy.root_device),
         "tokens": rows.consumed_rows * rows.row_length,
         "steps": trainer.global_step,
         "skipped_steps": module.skipped.state()[0],
-        "sources": rows.weights or dict.fromkeys(rows.source_names, 1.0),
-        "level": rows.sets.level,
-        "coarser": rows.sets.coarser or None,
-        "tokenizer": rows.sets.tokenizer,
-        "data": rows.data_digest(),
-        "rows": [asdict(each) for each in rows.statistics(steps=trainer.max_steps)],
-        **notes_of_data(rows.sets, rows.source_names),
     }
 
 

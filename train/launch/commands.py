@@ -150,6 +150,7 @@ _ALL = (
         renames={"path": "task.path"},
         elsewhere=dict.fromkeys(("validate", "submit"), "commands.scrolls:check_or_submit"),
     ),
+    _own("finish", "end a run now: cool its learning rate down, write its model", "launch.finish"),
     Command(
         "evaluate",
         "measure perplexity at several lengths, and retrieval; earlier results are kept",

@@ -179,10 +179,11 @@ def allowing(command: str, config: DictConfig, words: Sequence[str]) -> DictConf
 
 def _let_in(place: str) -> Iterator[str]:
     from train.fit import runs
+    from train.fit.checkpoints.places import find_places
 
     found = [Path(place)]
     with suppress(RunError):
-        found += runs.find_runs(place)
+        found += [each.home for each in find_places(place)]
     for run in found:
         yield from runs.allowed_of(run)
 

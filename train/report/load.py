@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import NoneType
@@ -21,6 +21,7 @@ from typing import Any
 
 from train.errors import ReportError
 from train.evals.rows import FILE, Journal, Row
+from train.fit.checkpoints.places import Place
 from train.fit.runs import ENVIRONMENT
 from train.fit.trained_run import TrainedRun, read_run
 from train.report.table import Results, as_table
@@ -40,15 +41,15 @@ _BUCKET = {"from": int, "documents": int, "segments_per_document": float}
 
 
 def load(
-    folders: Sequence[Path], *, data: Path | None = None, counted: Path | None = None
+    places: Iterable[Place], *, data: Path | None = None, counted: Path | None = None
 ) -> Results:
-    """Return the results of runs, in their order.
+    """Return the results of runs and checkpoints, in their order.
 
     data: a prepared folder. counted: the file of `bipe evaluate statistics`. Raises UserError.
     """
-    unique = list({Path(folder).resolve(): Path(folder) for folder in folders}.values())
-    runs = [read_run(folder) for folder in unique]
-    rows = [[*_of_training(run), *_measured(run.folder / FILE)] for run in runs]
+    unique = {(place.home.resolve(), place.step): place for place in places}.values()
+    runs = [read_run(place) for place in unique]
+    rows = [[*_of_training(run), *_measured(run)] for run in runs]
     sources, counts = _of_data(Path(data)) if data is not None else ({}, [])
     return Results(
         runs=runs,
@@ -62,8 +63,12 @@ def load(
     )
 
 
-def _measured(path: Path) -> Iterator[Row]:
+def _measured(run: TrainedRun) -> Iterator[Row]:
+    """Yield the checked rows of a run; those of a checkpoint are then without its step."""
+    path = run.folder / FILE
     for row in Journal(path).rows():
+        if run.step is not None and row.step is None:
+            continue  # of the trained model
         for field in fields(Row):
             value, (kinds, rule) = getattr(row, field.name), _KINDS[field.type]
             least = _LEAST.get(field.name)
@@ -75,7 +80,7 @@ def _measured(path: Path) -> Iterator[Row]:
                     f"{path}: {field.name} of {row.measure!s:.{_SHOWN}} must be {rule}, was: "
                     f"{value!r:.{_SHOWN}}; remove its line and run bipe evaluate again"
                 )
-        yield row
+        yield replace(row, step=None) if row.step == run.step else row
 
 
 def _of_training(run: TrainedRun) -> Iterator[Row]:

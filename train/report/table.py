@@ -174,7 +174,7 @@ def run_labels(runs: Sequence[TrainedRun]) -> list[tuple[str, str]]:
     groups = zip(arm_labels(runs), group_by_arm(runs), strict=True)
     held = {id(run): (label, len(group)) for label, group in groups for run in group}
     arms = [held[id(run)] for run in runs]
-    own = labelled([(label if size == 1 else run.name, run.folder)
+    own = labelled([(label if size == 1 else run.label, run.folder)
                     for run, (label, size) in zip(runs, arms, strict=True)])  # fmt: skip
     return [(label, name) for (label, _), name in zip(arms, own, strict=True)]
 
@@ -189,7 +189,7 @@ def arm_labels(runs: Sequence[TrainedRun]) -> list[str]:
     folders = [short if taken[short] == 1 else folder
                for short, folder in zip(stems, folders, strict=True)]  # fmt: skip
     return labelled([
-        (folder.name if first.config.get("task") else first.model_name, folder)
+        (first.at(folder.name if first.config.get("task") else first.model_name), folder)
         for folder, (first, *_) in zip(folders, groups, strict=True)
     ])  # fmt: skip
 

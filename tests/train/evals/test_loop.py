@@ -19,6 +19,7 @@ from bipe.checkpoint import save_model
 from tests.train.studies import back_to, curve, pretrain, same_weights
 from train.evals.loop import Cell, Measurement, Subject, _Meter, _Planned, measure
 from train.evals.rows import FILE, Journal, Row, left_out
+from train.fit.checkpoints.places import Place
 from train.fit.trained_run import read_run
 
 ROPE = {"_target_": "bipe.encodings.RoPE", "head_width": 4}
@@ -59,7 +60,7 @@ def trained(folder, seed=0):
     model = Decoder(DecoderConfig(**SIZES, encoding=ROPE))
     model.init_weights(seed=seed)
     save_model(model, folder / "model")
-    return read_run(folder)
+    return read_run(Place.of(folder))
 
 
 def subject_of(run, **options):
@@ -161,7 +162,7 @@ def test_what_is_left_out_is_named_once_and_never_tried_again(tmp_path, capsys, 
 def test_the_time_left_goes_by_cells_of_the_same_kind_and_length(capsys, monkeypatch):
     seconds = itertools.count(0, 6)
     monkeypatch.setattr("train.evals.loop.time.monotonic", lambda: next(seconds))
-    subject = subject_of(SimpleNamespace(name="r"))
+    subject = subject_of(SimpleNamespace(name="r", step=None))
     cells = [
         _Planned(subject=subject, kind=kind,
                  cell=Cell(name="c", depends_on=0, measure=[], cost=cost, length=cost))
@@ -221,7 +222,7 @@ def test_the_training_is_the_same_and_a_resumed_run_measures_nothing_twice(bipe,
     status, _, err = bipe("report")
     assert status == 0, err
     page = (tmp_path / "report.html").read_text()
-    assert "During training" in page and 'id="live"' in page
+    assert "Against the tokens seen" in page and 'id="live"' in page
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from safetensors.numpy import save_file
 
 from bipe.checkpoint import write_config
 from train.evals.rows import FILE, Journal, Row
+from train.fit.checkpoints.places import Place
 from train.report.load import load
 
 MODELS = (("RoPE", False), ("RoPE", True), ("ALiBi", False), ("ALiBi", True))
@@ -90,7 +91,7 @@ def make(tmp_path):
 
     return SimpleNamespace(
         run=run, four=four, folders=folders, data=data, statistics=statistics, Made=Made,
-        results=lambda *made, **told: load(folders(*made), **told),
+        results=lambda *made, **told: load(map(Place.of, folders(*made)), **told),
     )  # fmt: skip
 
 

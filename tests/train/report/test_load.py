@@ -18,6 +18,7 @@ from train.data.reading.split import Split
 from train.errors import ReportError, UserError
 from train.evals.intervals import half_width, interval
 from train.evals.rows import FILE
+from train.fit.checkpoints.places import Place
 from train.report.load import load, load_growth
 from train.report.table import labelled, over_seeds
 
@@ -43,12 +44,12 @@ def test_every_row_of_a_run_is_in_the_table(make):
 def test_runs_keep_their_order_come_once_and_need_no_evaluation(make):
     folders = make.folders(make.run(), make.run("ALiBi"), make.Made(name="new", family="NoPE"))
     names = ["RoPE", "ALiBi", "NoPE"]
-    assert [arm.label for arm in load(folders).arms] == names
-    results = load([*folders[::-1], folders[0]])
+    assert [arm.label for arm in load(map(Place.of, folders)).arms] == names
+    results = load(map(Place.of, [*folders[::-1], folders[0]]))
     assert [arm.label for arm in results.arms] == names[::-1] and results.unmeasured == ["NoPE"]
     with pytest.raises(UserError, match="nowhere"):
-        load([folders[0].with_name("nowhere")])
-    bare = load(make.folders(make.Made(name="bare", seed=None, notes={}, losses=())))
+        load([Place.of(folders[0].with_name("nowhere"))])
+    bare = load(map(Place.of, make.folders(make.Made(name="bare", seed=None, notes={}, losses=()))))
     assert set(bare.table.measure) == {"parameters", "training_skipped_steps"}
 
 
@@ -71,7 +72,7 @@ def test_a_row_that_breaks_a_rule_is_named(make, change, rule):
     lines[3] = json.dumps(json.loads(lines[3]) | change)
     (folder / FILE).write_text("\n".join(lines) + "\n")
     with pytest.raises(UserError, match=f"{FILE}: {rule}.* run bipe evaluate again"):
-        load([folder])
+        load([Place.of(folder)])
 
 
 @pytest.mark.parametrize(
@@ -96,7 +97,7 @@ def test_statistics_that_break_a_rule_are_named_by_file_and_key(make, key, value
         place = place[int(name) if name.isdigit() else name]
     place[last] = value
     with pytest.raises(ReportError, match=rf"data/statistics.json: {key} ?{rule}.*prepare"):
-        load(make.folders(make.run()), data=make.data(content))
+        load(map(Place.of, make.folders(make.run())), data=make.data(content))
 
 
 @pytest.mark.parametrize("content", [None, b"{", b"\xff\xfe", b"[]", b"[" * 100_000])
@@ -115,7 +116,7 @@ def test_what_preparation_writes_can_be_read(make, tmp_path):
     corpus.write_text("".join(json.dumps(row) + "\n" for row in rows))
     reader, split = JSONL(path=corpus, id_key="id"), Split(validation=0.2, test=0.3)
     prepared({"tiny": reader}, tmp_path / "prepared", corpus={"split": split})
-    results = load(make.folders(make.run()), data=tmp_path / "prepared")
+    results = load(map(Place.of, make.folders(make.run())), data=tmp_path / "prepared")
     held, rows = results.sources["tiny"], results.table[results.table.label == ""]
     whole = rows[rows.length.isna()].set_index("measure").value
     assert whole["documents"] == held["documents"] == 39
@@ -155,7 +156,7 @@ def test_a_run_without_an_evaluation_does_not_hide_those_of_other_seeds(make):
     ends = [math.exp(fmean(logs) + side * half_width(logs)) for side in (-1, 0, 1)]
     assert ([mean.low, mean.value, mean.high], mean.seeds) == (pytest.approx(ends), 2)
     assert results.unmeasured == [made[1].name]
-    two = load(make.folders(*made[:2], place="two"))
+    two = load(map(Place.of, make.folders(*made[:2], place="two")))
     (alone,) = two.cells("perplexity", source="prose", length=512).itertuples()
     first = next(row for row in made[0].rows if row.measure == "perplexity" and row.length == 512)
     assert alone[1:].count(first.value) == alone.seeds == 1
@@ -225,7 +226,7 @@ def test_what_has_no_seed_in_common_is_not_compared_and_two_forms_make_no_pair(m
     other = make.run(bilevel=True, name="other")
     other.config["steps"] = 5
     folders = [run.folder for run in results.runs]
-    assert load([*make.folders(other, place="more"), *folders]).pairs() == []
+    assert load(map(Place.of, [*make.folders(other, place="more"), *folders])).pairs() == []
 
 
 @settings(max_examples=12)

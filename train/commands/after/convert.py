@@ -15,7 +15,7 @@ USAGE = """usage: bipe convert RUN to=hf out=FOLDER [key=value ...]
 
 Write a trained model as a folder of Hugging Face transformers, or such a folder as a run that bipe
 evaluate, generate and extend accept: weights, config, tokenizer, segmenter and model card.
-  RUN           a run, or the folder of its model
+  RUN           a run, RUN@STEP, or the folder of a model
   FOLDER        LLaMA, Mistral, Qwen 2 or 3, a model saved by bipe.hf, or the released BiPE; or
                 hf://OWNER/NAME[@REVISION], downloaded from the Hugging Face Hub
   out           a new folder

@@ -20,7 +20,7 @@ from bipe.checkpoint import save_model
 from bipe.encodings.base import reads_segments
 from bipe.layouts.folders import MODEL_TYPE, SHARD_BYTES, read_folder, write_folder
 from bipe.layouts.portable import of_decoder
-from bipe.sealing import CONFIG, FORMAT
+from bipe.sealing import CONFIG, FORMAT, WEIGHTS
 from segmenters import IdTable, Levels, Segmenter
 from train.config import allowed_prefixes
 from train.data.rows.sets import DataSets, read_by
@@ -36,6 +36,7 @@ from train.evals.loop import as_markdown
 from train.evals.rows import FILE, Journal
 from train.fit import runs
 from train.fit.base_run import BaseRun, find_base_run
+from train.fit.checkpoints.places import find_place
 from train.fit.handover import (
     CARD,
     as_json,
@@ -70,7 +71,8 @@ def to_hf(
     may be of, besides ours; by default those that were let in for the run.
     """
     _refuse_kind("transformers", place)
-    prefixes = allowed_prefixes([*allowed] or runs.allowed_of(Path(place)))
+    home = find_place(place, key="convert").home
+    prefixes = allowed_prefixes([*allowed] or runs.allowed_of(home))
     run = find_base_run(place, key="convert", allowed=prefixes)
     if of_decoder(run.model.config.encoding) is None:
         raise ConfigError(
@@ -86,7 +88,7 @@ def to_hf(
         texts = [] if sets is None else _texts(run, sets, spoken)
         keys |= _segments(run.model, chosen, spoken, texts)
     notes = _portable(_completed(run, sets))
-    rows = Journal(run.home / FILE).rows()
+    rows = Journal(run.home / FILE).rows_at(run.place.step)
     longest = _read_length(run.notes)
 
     def beside(config: dict[str, Any]) -> dict[str, str]:
@@ -111,7 +113,7 @@ def to_hf(
         out,
         max_length=longest,
         keys=keys,
-        dtype=getattr(torch, dtype) if dtype else _stored_dtype(run.weights_file),
+        dtype=getattr(torch, dtype) if dtype else _stored_dtype(run),
         shard_bytes=shard_bytes,
         beside=beside,
     )
@@ -338,8 +340,10 @@ def _stored_notes(path: Path) -> dict[str, Any]:
     return notes
 
 
-def _stored_dtype(weights: Path) -> torch.dtype:
-    with safe_open(weights, framework="pt") as file:
+def _stored_dtype(run: BaseRun) -> torch.dtype:
+    if run.place.checkpoint is not None:
+        return run.model.norm.weight.dtype
+    with safe_open(run.folder / WEIGHTS, framework="pt") as file:
         found: Tensor = file.get_tensor("norm.weight")
     return found.dtype
 

@@ -3,26 +3,31 @@
 The harness itself is imported by name, since only bipe.hf may know of transformers.
 """
 
+from __future__ import annotations
+
 import json
 import math
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from segmenters.wording import counted
 from train.config import allowed_prefixes
 from train.data.store.folder import SEGMENTER
 from train.errors import ConfigError, install_command
 
+if TYPE_CHECKING:
+    from train.fit.checkpoints.places import Place
+
 USAGE = """usage: bipe lm-eval PLACE --tasks TASK[,TASK] [option of lm-eval ...]
        bipe lm-eval [run | ls | validate] [option of lm-eval ...]
 
 Measure a model on tasks of lm-evaluation-harness (extra `lm-eval`), with its own command line; the
 model type `bipe` segments texts as in training.
-  PLACE         a run, whose results are also added to its evaluation.jsonl for `bipe report`, or
-                a folder of transformers, as written by bipe convert
+  PLACE         a run or RUN@STEP, whose results are also added to its evaluation.jsonl for `bipe
+                report`, or a folder of transformers, as written by bipe convert
   options       bipe lm-eval run --help lists them; --model and pretrained= are set by PLACE.
                 allowed_targets=[yours] allows your own segmenter, if not allowed before;
                 source=NAME chooses the segmenter of a source, if they differ
@@ -55,18 +60,18 @@ def _harness() -> Any:
 
 
 def _measure(place: str, words: Sequence[str]) -> None:
-    from train.fit.runs import MODEL
+    from train.fit.checkpoints.places import find_place
+    from train.fit.runs import CONFIG, MODEL, allowed_of, in_use
 
-    folder = Path(place)
-    if not folder.is_dir():
-        raise ConfigError(f"{place} is not a folder: name a run or a folder of transformers")
+    path = Path(place)
     harness = _harness()
-    if not (folder / MODEL).is_dir():
-        harness.run(_command(folder, words))
+    if path.is_dir() and not (path / MODEL).is_dir() and not (path / CONFIG).is_file():
+        harness.run(_command(path, words))
         return
     from train.commands.after.converting import to_hf
-    from train.fit.runs import allowed_of, in_use
 
+    found = find_place(place, key="lm-eval")
+    folder = found.home
     words, own = _allowed(words)
     sources = [word.removeprefix(_SOURCE) for word in words if word.startswith(_SOURCE)]
     words = [word for word in words if not word.startswith(_SOURCE)]
@@ -79,7 +84,7 @@ def _measure(place: str, words: Sequence[str]) -> None:
         with in_use(folder, command="lm-eval"):
             harness.run(_command(made, [*words, _OUT, results], allowed=own))
             for file in {*Path(results).rglob("results_*.json")} - before:
-                _keep(folder, json.loads(file.read_text(encoding="utf-8")))
+                _keep(found, json.loads(file.read_text(encoding="utf-8")))
 
 
 def _command(folder: Path, words: Sequence[str], *, allowed: Sequence[str] = ()) -> list[str]:
@@ -106,22 +111,23 @@ def _option(words: Sequence[str], name: str) -> str | None:
     return None
 
 
-def _keep(folder: Path, results: Mapping[str, Any]) -> None:
+def _keep(place: Place, results: Mapping[str, Any]) -> None:
     """Write the results of the harness into the journal of a run, a cell per task."""
     from dataclasses import replace
 
     from train.evals.rows import FILE, Journal, key_of
     from train.fit.trained_run import read_run
 
-    run, journal = read_run(folder), Journal(folder / FILE)
-    journal.forget_others(run.weights)
+    run, journal = read_run(place), Journal(place.home / FILE)
+    journal.forget_others(run.weights, step=run.step)
+    at = "" if run.step is None else f"step {run.step}: "
     for task, measured in results["results"].items():
         rows = [
-            replace(row, run=run.name, arm=run.arm, seed=run.seed)
+            replace(row, run=run.name, arm=run.arm, seed=run.seed, step=run.step)
             for row in _rows(task, measured, _protocol(task, results))
         ]
         key = key_of([run.weights, task, results["config"], [row.note for row in rows]])
-        journal.append(key, rows, name=f"lm-eval {task}", weights=run.weights)
+        journal.append(key, rows, name=f"{at}lm-eval {task}", weights=run.weights)
 
 
 def _rows(task: str, measured: Mapping[str, Any], note: str) -> Iterator[Any]:

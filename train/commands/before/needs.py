@@ -22,6 +22,7 @@ from train.config import Config
 from train.data.store.folder import folders_of, override_of, read_top
 from train.errors import ConfigError, DataError, MissingPackage, install_command
 from train.fit import runs
+from train.fit.checkpoints.places import Place, find_place, find_places
 
 log = logging.getLogger("bipe")
 
@@ -67,31 +68,30 @@ def require_run(place: Any, *, key: str) -> None:
     """Raise ConfigError or RunError unless a place is one trained run or a model folder."""
     if not isinstance(place, str):
         raise ConfigError(f"{key}=RUN must be set to the trained run to start from")
-    runs.base_folders(place, key=key)
+    find_place(place, key=key)
 
 
 def require_folders(config: Config, *, command: str) -> None:
     """Raise RunError or DataError for folders without runs or data, before torch is loaded."""
     place = config.data
     if command == "evaluate":
-        found = runs.find_runs(config.evaluate.runs, key="evaluate.runs")
+        found = find_places(config.evaluate.runs, key="evaluate.runs")
         gone = isinstance(place, str) and not Path(place).exists()
         if gone and (word := data_of_runs(found)):
             raise DataError(
                 f"data={place} does not exist; the runs were trained on {shlex.quote(word)}"
             )
-    options = config.generate
-    unfinished = Path(options.run, runs.CHECKPOINTS).is_dir()
-    if command == "generate" and options.checkpoint is None and not unfinished:
-        require_run(options.run, key="generate.run")
+    if command == "generate":
+        require_run(config.generate.run, key="generate.run")
     if command in ("pretrain", "evaluate"):
         for folder in folders_of(place).values():
             read_top(folder)
 
 
-def data_of_runs(found: Sequence[Path], *, out: str | None = None) -> str:
+def data_of_runs(found: Sequence[Place], *, out: str | None = None) -> str:
     """Return the word data=... of all runs; "" if they differ, it is gone, or that of `out`."""
-    configs = [runs.read_config(run) for run in found if (run / runs.CONFIG).exists()]
+    homes = {place.home for place in found}
+    configs = [runs.read_config(home) for home in homes if (home / runs.CONFIG).exists()]
     used = {override_of(data, out=out): data for config in configs if (data := config.get("data"))}
     there = (folder.exists() for data in used.values() for folder in folders_of(data).values())
     return next(iter(used)) if len(used) == 1 and all(there) else ""

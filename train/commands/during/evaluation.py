@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from bipe import Decoder
-from bipe.extension.lora import merged
 from train.commands.evaluate import measured_on
 from train.config import Config
 from train.config.sections import Count, SplitName
@@ -23,6 +22,7 @@ from train.evals.loop import Measurement, Subject
 from train.evals.rows import FILE, Journal, Row, key_of
 from train.evals.texts import HeldOut
 from train.fit import runs
+from train.fit.lora import merged
 from train.fit.parallel.sharded import Sharded, full_state
 from train.fit.trained_run import TrainedRun
 from train.fit.watching.tracking import Tracking

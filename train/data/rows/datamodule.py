@@ -94,6 +94,7 @@ class LMDataModule(lightning.LightningDataModule):
     steps. drop_last: drop a short last batch instead of padding it. on_batch_change: whether a run
     may resume with another global_batch. validation_rows: maximum per source; 0 disables
     validation. verify: check all files first. context_parallel: neighbouring ranks that share rows.
+    replan: whether a run may resume with other epochs.
     """
 
     def __init__(
@@ -116,6 +117,7 @@ class LMDataModule(lightning.LightningDataModule):
         validation_rows: int = 256,
         verify: bool = True,
         context_parallel: int = 1,
+        replan: bool = False,
     ) -> None:
         super().__init__()
         self.packing, self.asked = packing or Packing(), mixture or Mixture()
@@ -130,7 +132,7 @@ class LMDataModule(lightning.LightningDataModule):
         self._first: int | None = None
         if self.packing.strategy == "long_first" and epochs is None and steps is not None:
             self._first = self.stages.consumed(steps)
-        self.on_batch_change = on_batch_change
+        self.on_batch_change, self.replan = on_batch_change, replan
         self.validation_rows, self.verify = validation_rows, verify
         self.context_parallel = context_parallel
         self.source_names, self.weights = self.sets.weights(self.asked)
@@ -256,12 +258,12 @@ class LMDataModule(lightning.LightningDataModule):
         self.teardown("fit")
 
     def state_dict(self) -> dict[str, Any]:
-        return {"rows": self.consumed_rows, **self._decisive()}
+        return {"rows": self.consumed_rows, "first": self._first, **self._decisive()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         for key, now in self._decisive().items():
             was = state_dict.get(key)
-            if was == now:
+            if was == now or (key == "epochs" and self.replan):
                 continue
             if key == "global_batch" and self.on_batch_change == "convert":
                 if self.epochs is not None:
@@ -278,6 +280,8 @@ class LMDataModule(lightning.LightningDataModule):
                 f"the remaining rows. Restore it, or start another run{cure}"
             )
         self.consumed_rows = int(state_dict["rows"])
+        if self._first != state_dict.get("first", self._first):  # of the steps first planned
+            self._first, self._order = state_dict["first"], None
 
     def _decisive(self) -> dict[str, Any]:
         asked = self.stages.curriculum
@@ -286,7 +290,6 @@ class LMDataModule(lightning.LightningDataModule):
             "row_length": self.row_length,
             "global_batch": self.global_batch,
             "packing": self.packing.strategy,
-            "first_rows": None if self._first is None else self.order().sizes,
             "split_documents": self.packing.split_documents,
             "curriculum": [[*map(dict, asked.stages)], asked.budget],
             "epochs": self.epochs,

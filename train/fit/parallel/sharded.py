@@ -30,8 +30,8 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from bipe import Decoder
 from bipe.decoder import start_bias
 from train.errors import ConfigError, RunError
-from train.fit.parallel import shards
-from train.fit.parallel.shards import Background
+from train.fit.checkpoints import shards
+from train.fit.checkpoints.shards import Background
 
 
 class Sharded(ModelParallelStrategy):

@@ -22,7 +22,7 @@ from lightning.pytorch.strategies.launchers import _SubprocessScriptLauncher
 
 from train import stop
 from train.errors import is_mendable
-from train.fit.checkpoints import FitLoop, SaveCheckpoints
+from train.fit.checkpoints.writing import FitLoop, SaveCheckpoints
 from train.fit.parallel.peers import Launcher, Peers, end_with_parent
 
 T = TypeVar("T")

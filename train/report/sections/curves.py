@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from train.fit.checkpoints.places import tokens_at
 from train.report.content import (
     Block,
     Cell,
@@ -305,21 +306,23 @@ def live(results: Results) -> Section | None:
     held = means[
         means.step.notna() & means.measure.isin(("perplexity", "accuracy")) & means.depth.isna()
     ]
+    metrics = {arm.label: arm.runs[0].metrics for arm in results.arms}
+    seen = [tokens_at(int(row.step), metrics[row.arm]) for row in held.itertuples()]
     figures = []
-    for (measure, source, task, length), cells in held.groupby(
+    for (measure, source, task, length), cells in held.assign(seen=seen).groupby(
         ["measure", "source", "task", "length"], sort=False
     ):
         name = ", ".join(map(str, filter(None, (measure, task, source, f"{length:.0f} tokens"))))
         shares = measure == "accuracy"
         chart = Curves(
             name="_".join(map(str, filter(None, ("live", measure, task, source, int(length))))),
-            y_name=name, cells=cells, x="step", x_name="step", x_scale="linear",
+            y_name=name, cells=cells, x="seen", x_name="tokens seen", x_scale="linear",
             styles=results.looks, pick=max if shares else min, write=percent if shares else short,
         )  # fmt: skip
         figures.append(chart.figure(name))
     words = (
-        "The measurements of bipe evaluate, repeated during training on held-out text from the "
-        "split set by callbacks.evaluation.split."
+        "The measurements of bipe evaluate on the weights of earlier steps: during training, on "
+        "the split set by callbacks.evaluation.split, or on checkpoints (evaluate.checkpoints)."
     )
-    title = "During training"
+    title = "Against the tokens seen"
     return Section("live", title, [Words(words), *figures]) if figures else None

@@ -5,8 +5,8 @@ import functools
 import pytest
 import torch
 
-from bipe.extension.lora import LAYERS, add_lora, merged
 from tests.bipe.conftest import random_batch, small_decoder
+from train.fit.lora import LAYERS, add_lora, merged
 
 fresh = functools.partial(small_decoder, "flat_rope", seed=1)
 

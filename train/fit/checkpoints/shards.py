@@ -71,14 +71,17 @@ def load(path: Path, live: Checkpoint) -> Checkpoint:
 
 
 def load_whole(path: Path, *, weights_only: bool = False) -> Checkpoint:
-    """Return a checkpoint with all its tensors, on the host, whatever wrote it."""
+    """Return a checkpoint with its tensors, on the host, whatever wrote it.
+
+    weights_only: without those of the optimizer.
+    """
     tensors = {
         name: torch.empty(held["shape"], dtype=getattr(torch, held["dtype"]))
         for name, held in contents(path)["tensors"].items()
         if not weights_only or name.startswith(f"{_STATE}/")
     }
     _read(path, tensors, alone=True)
-    found: Checkpoint = {_STATE: {}} if weights_only else _rest(path)
+    found = _rest(path)
     for name, tensor in tensors.items():
         *place, last = name.split("/")
         node: Any = found

@@ -3,15 +3,12 @@
 A file is written under a temporary name in its own folder (Lightning's writer uses the temporary
 one: on another file system a kill would leave half a file), flushed and renamed; the manifest with
 its sha256 follows. A checkpoint without a valid manifest is ignored. Those of sharded models are
-folders (parallel/shards.py), by the same rules.
+folders (shards.py), by the same rules. reading.py reads them.
 """
 
 import functools
 import json
-import logging
 import math
-import pickle
-import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -22,17 +19,15 @@ from lightning.pytorch.loops.fit_loop import _FitLoop
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 from torch import Tensor
 
-from bipe.extension.lora import merged
-from train.disk.files import Output, sha256, write_whole
+from train.disk.files import Output, write_whole
 from train.errors import RunError
-from train.fit.parallel import shards
+from train.fit.checkpoints import shards
+from train.fit.checkpoints.places import checkpoints, manifest_of, step_of
+from train.fit.checkpoints.reading import fault_of, read, weights_of
+from train.fit.checkpoints.shards import Background
 from train.fit.parallel.sharded import full_state
-from train.fit.parallel.shards import Background
-
-log = logging.getLogger(__name__)
 
 BEST = "best.ckpt"
-_NAME = re.compile(r"step=(\d+)\.ckpt")
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
@@ -56,17 +51,15 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         output = Output(path)
         with shards.discarded_on_failure(output):
             torch.save(checkpoint, output)  # type: ignore[arg-type]
-            write_whole(_manifest(path), json.dumps(output.commit()) + "\n")
+            write_whole(manifest_of(path), json.dumps(output.commit()) + "\n")
 
     def load_checkpoint(
         self, path: Any, map_location: Any = None, weights_only: bool | None = None
     ) -> dict[str, Any]:
-        if Path(path).is_dir():
-            return shards.load_whole(Path(path))
-        return _read(Path(path))
+        return read(Path(path))
 
     def remove_checkpoint(self, path: Any) -> None:
-        _manifest(Path(path)).unlink(missing_ok=True)  # what a kill leaves is then no checkpoint
+        manifest_of(Path(path)).unlink(missing_ok=True)  # what a kill leaves is then no checkpoint
         if Path(path).is_dir():
             shutil.rmtree(path)
         else:
@@ -139,7 +132,7 @@ class SaveCheckpoints(lightning.Callback):
         """Keep the newest `keep` that are whole; one that is being written makes one more."""
         # Those of later steps are damaged: the run was resumed from an earlier one.
         earlier = [path for path in checkpoints(self.folder) if step_of(path) <= self._last]
-        for old in [path for path in earlier if _manifest(path).is_file()][: -self.keep]:
+        for old in [path for path in earlier if manifest_of(path).is_file()][: -self.keep]:
             AtomicCheckpointIO().remove_checkpoint(old)
 
     def state_dict(self) -> dict[str, Any]:
@@ -205,67 +198,3 @@ class SaveBest(lightning.Callback):
             cure = "resume from an older checkpoint, or use the last weights (scrolls.select=last)"
             raise RunError(f"{self.path} cannot be used: {fault}; {cure}")
         return weights_of(self.path)
-
-
-def weights_of(path: Path) -> dict[str, Tensor]:
-    found = shards.load_whole(path, weights_only=True) if path.is_dir() else _read(path)
-    state = found["state_dict"]
-    return merged({name.removeprefix("model."): value for name, value in state.items()})
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """Load tensors and plain data; RunError for a file that holds more, such as code."""
-    try:
-        found: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-        return found
-    except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError) as fault:
-        why = str(fault).partition("\n")[0]
-        raise RunError(
-            f"{path}: is not a checkpoint of tensors and plain data ({why}); remove it to "
-            "use the previous one"
-        ) from fault
-
-
-def step_of(path: Path) -> int:
-    return int(path.stem.rpartition("=")[2])
-
-
-def checkpoints(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.glob("step=*.ckpt") if _NAME.fullmatch(path.name))
-
-
-def latest_checkpoint(folder: Path) -> Path | None:
-    """Return the newest complete checkpoint; log the damaged ones."""
-    for path in reversed(checkpoints(folder)):
-        if not (fault := fault_of(path)):
-            return path
-        log.warning("%s is skipped: %s", path, fault)
-    return None
-
-
-def remove_unfinished(folder: Path) -> None:
-    """Remove what a kill left of checkpoints; only for the holder of a run."""
-    left = [path for path in folder.glob("*.ckpt") if not _manifest(path).is_file()]
-    for part in [*folder.glob(".*.part"), *left]:
-        if part.is_dir():
-            shutil.rmtree(part)
-        else:
-            part.unlink()
-
-
-def _manifest(path: Path) -> Path:
-    """Return the file that a checkpoint has once it was written to its end."""
-    return path / shards.MANIFEST if path.is_dir() else path.with_suffix(".json")
-
-
-def fault_of(path: Path) -> str | None:
-    """Return why a checkpoint cannot be used, by its size and checksum, or None."""
-    if path.is_dir():
-        return shards.fault_of(path)
-    try:
-        expected = json.loads(_manifest(path).read_text())["sha256"]
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
-        return "it has no manifest (the run was stopped while it was written)"
-    if sha256(path) != expected:
-        return "its checksum is not the one in its manifest"
-    return None

@@ -1,0 +1,1 @@
+"""Checkpoints: where they and trained models lie, how they are written whole, and how read."""

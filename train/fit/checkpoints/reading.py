@@ -1,0 +1,109 @@
+"""Checkpoints as they are read: the newest whole one, and the models in them. Without Lightning."""
+
+import json
+import logging
+import pickle
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bipe import Decoder
+from bipe.checkpoint import decoder_of, load_model, load_weights, require_shapes
+from bipe.sealing import CONFIG
+from train.disk.files import sha256
+from train.errors import RunError
+from train.fit.checkpoints import shards
+from train.fit.checkpoints.places import Place, checkpoints, describe, manifest_of
+from train.fit.lora import merged
+
+log = logging.getLogger(__name__)
+
+
+def load_place(place: Place, *, allowed: tuple[str, ...]) -> tuple[Decoder, dict[str, Any]]:
+    """Read a model and its notes; of a checkpoint, those of its step. RunError if it is damaged.
+
+    allowed: see bipe.build.
+    """
+    if place.checkpoint is None:
+        return load_model(place.folder, allowed=allowed)
+    described = describe(place)
+    if why := fault_of(place.checkpoint):
+        raise RunError(f"{place.checkpoint} cannot be used: {why}; name another step, RUN@STEP")
+    path = place.folder / CONFIG
+    decoder = decoder_of(path, described["decoder"], allowed=allowed)
+    state = read(place.checkpoint, weights_only=True)
+    weights = _weights(state)
+    shapes = {name: tuple(tensor.shape) for name, tensor in weights.items()}
+    if decoder.tied_head:
+        shapes.pop("head.weight", None)
+    try:
+        require_shapes(decoder, shapes, allowed=allowed)
+    except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as fault:
+        raise RunError(f"{place.checkpoint} is not of the model in {path}: {fault}") from fault
+    model = Decoder(decoder, allowed=allowed)
+    load_weights(model, weights)
+    seen = {"positions": state["positions"], "skipped_steps": state["skipped_steps"][0]}
+    return model, described["notes"] | seen
+
+
+def weights_of(path: Path) -> dict[str, Tensor]:
+    return _weights(read(path, weights_only=True))
+
+
+def _weights(state: Mapping[str, Any]) -> dict[str, Tensor]:
+    held = state["state_dict"].items()
+    return merged({name.removeprefix("model."): value for name, value in held})
+
+
+def read(path: Path, *, weights_only: bool = False) -> dict[str, Any]:
+    """Load tensors and plain data; RunError for a file that holds more, such as code.
+
+    weights_only: leave out the state of the optimizer, if it lies apart.
+    """
+    if path.is_dir():
+        return shards.load_whole(path, weights_only=weights_only)
+    try:
+        found: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        return found
+    except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError) as fault:
+        why = str(fault).partition("\n")[0]
+        raise RunError(
+            f"{path}: is not a checkpoint of tensors and plain data ({why}); remove it to "
+            "use the previous one"
+        ) from fault
+
+
+def latest_checkpoint(folder: Path) -> Path | None:
+    """Return the newest complete checkpoint; log the damaged ones."""
+    for path in reversed(checkpoints(folder)):
+        if not (fault := fault_of(path)):
+            return path
+        log.warning("%s is skipped: %s", path, fault)
+    return None
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what a kill left of checkpoints; only for the holder of a run."""
+    left = [path for path in folder.glob("*.ckpt") if not manifest_of(path).is_file()]
+    for part in [*folder.glob(".*.part"), *left]:
+        if part.is_dir():
+            shutil.rmtree(part)
+        else:
+            part.unlink()
+
+
+def fault_of(path: Path) -> str | None:
+    """Return why a checkpoint cannot be used, by its size and checksum, or None."""
+    if path.is_dir():
+        return shards.fault_of(path)
+    try:
+        expected = json.loads(manifest_of(path).read_text())["sha256"]
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return "it has no manifest (the run was stopped while it was written)"
+    if sha256(path) != expected:
+        return "its checksum is not the one in its manifest"
+    return None

@@ -1,0 +1,172 @@
+"""`bipe finish RUN`: end an unfinished run now: cool the learning rate down, then write the model.
+
+    bipe finish runs/mine/bipe_rope                        # from its newest checkpoint
+    bipe finish runs/mine/bipe_rope cooldown=200
+    bipe finish runs/mine/bipe_rope@1600 name=cool_1600    # a run of its own from there
+
+The rate falls on a line from what it is to 0. The same command again resumes. A run of its own
+begins as a copy up to that step, so that several can be cooled down from one trunk
+(schedule=constant or wsd; Haegele et al., 2405.18392); each equals a run that was planned so.
+"""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bipe.build import TARGET
+from train.errors import ConfigError, RunError
+from train.fit import runs
+from train.fit.checkpoints.places import Place, at_step, find_place, manifest_of
+
+USAGE = """usage: bipe finish RUN[@STEP] [key=value ...]
+
+End an unfinished run now: its learning rate falls on a line from what it is to 0, then the model
+is written. The same command again resumes.
+  RUN           a run; it goes on from its newest checkpoint
+  RUN@STEP      one of its checkpoints: the end becomes a run of its own, and RUN stays as it is
+  cooldown      optimizer steps of the fall; 0: none, only write the model; default: a tenth of the
+                steps so far, and no more than were planned
+  name, out     of a run of its own; default: RUN_STEP, beside RUN
+  trainer.*, attention, compile, recompute, checkpoint_every, validate_every, log_every ...
+                how it is trained, as for bipe pretrain --config-file RUN/config.yaml
+  allowed_targets  [yours]: your own packages, if not let in before
+
+  bipe finish runs/mine/bipe_rope
+  bipe finish runs/mine/bipe_rope@1600 cooldown=200 name=cool_1600"""
+_COOLED = "train.fit.optim.cooled"
+_SHARE = 10  # of the steps so far, by default
+_OWN = ("cooldown", "name", "out")
+
+
+def main(words: list[str]) -> int:
+    """Run the command on its arguments; return the exit status."""
+    if {"-h", "--help"} & {*words} or not words:
+        print(USAGE)
+        return 0
+    places = [word for word in words if "=" not in word]
+    options = dict(word.split("=", 1) for word in words if word.partition("=")[0] in _OWN)
+    rest = [word for word in words if "=" in word and word.partition("=")[0] not in _OWN]
+    if len(places) != 1:
+        raise ConfigError(f"one run must be given, was: {' '.join(places) or 'none'}")
+    for word in rest:
+        if word.partition("=")[0].partition(".")[0] not in runs.FREE | {"validate_every"}:
+            raise ConfigError(f"remove {word}; bipe finish changes only how a run is trained on")
+    place = _unfinished(places[0])
+    cooldown = _number(options.get("cooldown"))
+    if "@" in places[0] or {"name", "out"} & {*options}:
+        place = _of_its_own(place, options, cooldown)
+    config = planned(place, cooldown)
+    if not any(word.startswith("allowed_targets=") for word in rest):
+        rest.append(f"allowed_targets=[{','.join(runs.allowed_of(place.home))}]")
+    return _trained(_command_of(place), config, [*rest, "if_exists=change"])
+
+
+def planned(place: Place, cooldown: int | None) -> dict[str, Any]:
+    """Return the configuration of a run that is to end from a checkpoint.
+
+    cooldown: optimizer steps; None: a tenth of those so far. A plan that is under way is kept.
+    """
+    home, step = place.home, place.step or 0
+    config = runs.read_config(home)
+    here = {"data": runs.data_of(config, home), "out": str(home.parent), "name": home.name}
+    schedule, steps = config["schedule"], int(config["steps"])
+    if schedule.get(TARGET) == _COOLED:
+        if cooldown not in (None, steps - schedule["begin"]):
+            raise RunError(
+                f"{home} is cooling down already, from step {schedule['begin']} to {steps}: remove "
+                "cooldown to go on"
+            )
+        return config | here
+    if cooldown is None:
+        cooldown = min(max(1, step // _SHARE), max(0, steps - step))
+    end = step + cooldown
+    if cooldown:
+        schedule = {TARGET: _COOLED, "before": schedule, "begin": step, "steps": end}
+    return config | here | {"steps": end, "epochs": None, "schedule": schedule}
+
+
+def _trained(command: str, config: Mapping[str, Any], words: list[str]) -> int:
+    """Run the command of a run on a configuration, with further words."""
+    from train.launch import start
+    from train.launch import words as typed
+    from train.launch.commands import COMMANDS
+
+    with tempfile.TemporaryDirectory() as scratch:
+        file = Path(scratch) / runs.CONFIG
+        file.write_text(runs.as_yaml(config), encoding="utf-8")
+        found = typed.read(COMMANDS[command], ["--config-file", str(file), *words])
+        return start.start(found)
+
+
+def _unfinished(word: str) -> Place:
+    """Return the checkpoint to go on from; RunError for a run that is finished."""
+    found = find_place(word, key="finish")
+    if found.checkpoint is not None:
+        return found
+    raise RunError(
+        f"{found.home} is finished; name one of its checkpoints, {found.home}@STEP, to end a run "
+        f"of its own from there, or train it further: bipe extend checkpoint={found.home}"
+    )
+
+
+def _of_its_own(place: Place, options: Mapping[str, str], cooldown: int | None) -> Place:
+    """Return the same checkpoint in a run of its own, which is copied if it is not there."""
+    name = options.get("name", place.name.replace("@", "_"))
+    folder = Path(options.get("out", place.home.parent)) / name
+    if _command_of(place) == "scrolls":
+        raise ConfigError("bipe scrolls keeps the best weights, not those of a step: finish RUN")
+    if not folder.exists():
+        _copy(place, folder)
+    elif not _is_copy(folder, of=place):
+        raise RunError(f"{folder} already contains something else: set name= to use another folder")
+    return at_step(folder, "last", key="finish")
+
+
+def _is_copy(folder: Path, *, of: Place) -> bool:
+    """Return whether a folder is the copy of a checkpoint, as it was made or being cooled down."""
+    if not (folder / runs.CONFIG).is_file() or (folder / runs.MODEL).is_dir():
+        return False
+    config, newest = runs.read_config(folder), at_step(folder, "last", key="finish")
+    schedule = config.get("schedule") or {}
+    begins = schedule["begin"] if schedule.get(TARGET) == _COOLED else newest.step
+    plan = runs.FREE | {*runs.PLAN}
+    same = runs.decisive(config, free=plan) == runs.decisive(runs.read_config(of.home), free=plan)
+    return same and begins == of.step
+
+
+def _copy(place: Place, folder: Path) -> None:
+    """Copy what a run had at a checkpoint into a new folder, which is whole or absent."""
+    assert place.checkpoint is not None
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        into = fresh / runs.CHECKPOINTS
+        shutil.copytree(place.folder, into / runs.MODEL)
+        if place.checkpoint.is_dir():
+            shutil.copytree(place.checkpoint, into / place.checkpoint.name)
+        else:
+            for path in (place.checkpoint, manifest_of(place.checkpoint)):
+                shutil.copy2(path, into)
+        for name in (runs.CONFIG, runs.METRICS, runs.SESSIONS):
+            if (place.home / name).is_file():
+                shutil.copy2(place.home / name, fresh)
+        fresh.chmod(0o755)
+        fresh.rename(folder)
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
+
+
+def _command_of(place: Place) -> str:
+    """Return the command that began a run."""
+    about = json.loads((place.folder / "config.json").read_text(encoding="utf-8"))
+    return str(about["notes"]["training"]["command"])
+
+
+def _number(word: str | None) -> int | None:
+    if word is None or word.isdecimal():
+        return None if word is None else int(word)
+    raise ConfigError(f"cooldown must be a number of steps, 0 or more, was: {word!r}")
