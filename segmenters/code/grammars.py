@@ -46,11 +46,17 @@ _OTHERS = bytes(set(range(256)) - set(_BRACKETS))
 
 @lru_cache(maxsize=64)
 def load(module: str, function: str) -> tree_sitter.Language:
-    """Return the grammar of a wheel. Raises ModuleNotFoundError if it is not installed."""
+    """Return the grammar of a wheel.
+
+    Raises ModuleNotFoundError if it is not installed, ValueError if it was made for another version
+    of tree-sitter.
+    """
     grammar = getattr(importlib.import_module(module), function)()
     with warnings.catch_warnings():  # some wheels give a plain address
         warnings.simplefilter("ignore", DeprecationWarning)
-        return tree_sitter.Language(grammar)
+        language = tree_sitter.Language(grammar)
+    tree_sitter.Parser(language)  # which reads the version of the grammar
+    return language
 
 
 def parse(
@@ -117,8 +123,9 @@ def parse(
         much = debt > _MOST_STEPS and place < end
         return much or reads < 0 or inside < 0 or spent > _MOST_STEPS + _LAST_RATE * passed
 
+    parser = tree_sitter.Parser(language)
     try:
-        tree = tree_sitter.Parser(language).parse(read, progress_callback=stop)
+        tree = parser.parse(read, progress_callback=stop)
     except ValueError:  # cancelled
         return None, passed
     finally:

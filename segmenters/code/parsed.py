@@ -54,17 +54,35 @@ TOO_HARD = "physical lines: too hard to parse"
 
 
 def missing(language: str) -> str | None:
-    """Return how to install a missing grammar or do without it; None if it is installed."""
-    if find_spec("tree_sitter") and find_spec(grammar_of(language)[0]):
+    """Return how to install a missing grammar or do without it; None if it can be used."""
+    if not _installed(language):
+        wrong = f"that is not installed ({_install(language)})"
+    elif fault := _fault(*grammar_of(language)):
+        wrong = f"of another version ({fault}; {_install(language)})"
+    else:
         return None
-    return (
-        f"language {language!r} needs a grammar that is not installed ({_install(language)}), or "
-        "fallback=True for physical lines"
-    )
+    return f"language {language!r} needs a grammar {wrong}, or fallback=True for physical lines"
+
+
+def _installed(language: str) -> bool:
+    return bool(find_spec("tree_sitter") and find_spec(grammar_of(language)[0]))
+
+
+@lru_cache(maxsize=64)
+def _fault(module: str, function: str) -> str:
+    """Return why tree-sitter cannot use an installed grammar; empty if it can."""
+    from segmenters.code import grammars
+
+    try:
+        grammars.load(module, function)
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        return str(error)
+    return ""
 
 
 def _install(language: str) -> str:
-    return f"pip install tree-sitter {grammar_of(language)[0].replace('_', '-')}"
+    how = "install -U" if _installed(language) else "install"
+    return f"pip {how} tree-sitter {grammar_of(language)[0].replace('_', '-')}"
 
 
 def cure(rule: str) -> str | None:

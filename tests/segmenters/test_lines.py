@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segmenters import Lines, SegmenterError, places
-from segmenters.base import nested
-from segmenters.code import parsed
+from segmenters.base import nested, tallied
+from segmenters.code import grammars, parsed
 from tests.segmenters.texts import any_text
 
 BLOCKS = (
@@ -130,6 +130,29 @@ def test_a_missing_grammar_is_an_error_unless_the_fallback_is_allowed(monkeypatc
     assert [level.tolist() for level in allowed.levels(text)] == [[0, 3, 6], [0, 6], [0, 6]]
     assert allowed.versions() == {}
     assert Lines(language="rust").cut(text).tolist() == [0, 3, 6]
+
+
+@pytest.fixture
+def unread():
+    """Nothing is known of grammars, before and after."""
+    held = (grammars.load, parsed._fault, parsed._grammar)
+    for cache in held:
+        cache.cache_clear()
+    yield
+    for cache in held:
+        cache.cache_clear()
+
+
+def test_a_grammar_of_another_version_is_no_text_too_hard_to_parse(unread, monkeypatch):
+    version = ValueError("Incompatible Language version 16. Must be between 13 and 15")
+    monkeypatch.setattr(grammars.tree_sitter, "Parser", mock.Mock(side_effect=version))
+    told = r"version 16.*; pip install -U tree-sitter tree-sitter-rust\), or fallback=True"
+    with pytest.raises(SegmenterError, match=told):
+        logical("rust")
+    with tallied() as rules:
+        Lines(granularity="logical", language="rust", fallback=True).cut("f(\n);\n")
+    (rule,) = rules
+    assert rule == f"{parsed.NO_GRAMMAR}rust" and "install -U" in parsed.cure(rule)
 
 
 def test_the_fingerprint_names_the_grammar():

@@ -192,7 +192,7 @@ def grammars(*, needed_by: str, language: str | None = None) -> Finding:
         return Finding("grammars", "ok", f"{needed_by}: all {len(asked)} grammars are installed")
     text = (
         f"{needed_by}: files in {', '.join(missing)} are cut at physical lines, since their "
-        "grammars are not installed"
+        "grammars are not installed, or of a version that tree-sitter cannot read"
     )
     return Finding("grammars", "warn", text, install_command("code"))
 
