@@ -31,6 +31,8 @@ class BipeLM(HFLM):
     Other models, and tokenizers without a segmenter, are as under `hf`.
     """
 
+    add_bos_token: bool | None
+
     def __init__(self, pretrained: Any, *, allowed: Sequence[str] = (), **kwargs: Any) -> None:
         """Load a folder; allowed: prefixes of the user's own segmenters, as of `bipe.build`."""
         if allowed:
@@ -49,6 +51,14 @@ class BipeLM(HFLM):
             logger.warning("segments come from the id table, not from the segmenter: %s", reason)
         else:
             model.config.segmentation = "exact"
+
+    def loglikelihood_rolling(self, requests: Any, disable_tqdm: bool = False) -> Any:
+        # lm-eval begins each text with the BOS token itself, also where the tokenizer does.
+        wish, self.add_bos_token = self.add_bos_token, False
+        try:
+            return super().loglikelihood_rolling(requests, disable_tqdm)
+        finally:
+            self.add_bos_token = wish
 
 
 def run(words: Sequence[str]) -> None:

@@ -55,12 +55,25 @@ def files_of_data(sets: DataSets, *, sources: Sequence[str], max_length: int) ->
     eos, begins = str(spoken.id_to_token(sets.tokenizer["eos_id"])), sets.tokenizer.get("bos_id")
     bos = None if begins is None else spoken.id_to_token(begins)
     definition = json.loads(text)
-    if definition.get("post_processor") is not None:  # training adds nothing around texts
-        text = json.dumps(definition | {"post_processor": None}, ensure_ascii=False)
+    around = None if begins is None else _opening(str(bos), begins)
+    if definition.get("post_processor") != around:  # what training puts around texts, no more
+        text = json.dumps(definition | {"post_processor": around}, ensure_ascii=False)
     files = {TOKENIZER: text, TOKENIZER_CONFIG: tokenizer_config(eos, bos, max_length=max_length)}
     held = notes_of_data(sets, sources)["documents"].values()
     cutters = {as_json(source["segmenter"]) for source in held}
     return files | ({SEGMENTER: cutters.pop()} if len(cutters) == 1 else {})
+
+
+def _opening(bos: str, bos_id: int) -> dict[str, Any]:
+    """Return the post-processor of a tokenizer.json that begins each text with a token."""
+    first = {"SpecialToken": {"id": bos, "type_id": 0}}
+    single, second = ({"Sequence": {"id": name, "type_id": 0}} for name in "AB")
+    return {
+        "type": "TemplateProcessing",
+        "single": [first, single],
+        "pair": [first, single, second],
+        "special_tokens": {bos: {"id": bos, "ids": [bos_id], "tokens": [bos]}},
+    }
 
 
 def tokenizer_config(eos: str, bos: str | None, *, max_length: int) -> str:

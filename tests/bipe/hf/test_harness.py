@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from tokenizers.processors import TemplateProcessing
 from transformers import AutoTokenizer, tokenization_utils_base
 
 from bipe import Positions
@@ -93,6 +94,21 @@ def test_its_loglikelihood_is_ours_in_batches_of_one_and_eight(run, folder):
     # With the marks of another rule this bar could not be passed.
     model.model.marks_of = lambda ids, *_, **__: torch.zeros_like(ids).byte()
     assert loglikelihoods(model) != expected
+
+
+def test_a_text_that_its_tokenizer_begins_is_begun_once(folder):
+    from lm_eval.api.instance import Instance
+
+    model = harness_of(folder)
+    kind = {"request_type": "loglikelihood_rolling", "doc": {}, "idx": 0}
+    wanted = [Instance(**kind, arguments=("He left. It rained!",))]
+    plain = model.loglikelihood_rolling(wanted, disable_tqdm=True)
+    end = model.tokenizer.eos_token
+    model.tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single=[end, "$A"], special_tokens=[(end, model.tokenizer.eos_token_id)]
+    )
+    assert model.tok_encode("He left.")[0] == model.prefix_token_id
+    assert model.loglikelihood_rolling(wanted, disable_tqdm=True) == plain
 
 
 def test_needles_are_found_as_our_probe_finds_them(run, folder):

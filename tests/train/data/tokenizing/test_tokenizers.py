@@ -21,6 +21,7 @@ from tests.train.evals.probes.conftest import hay_for
 from train.data.preparing.source import Source
 from train.data.reading.files import TextFiles
 from train.data.reading.split import Split
+from train.data.rows.sets import DataSets
 from train.data.store.shards import open_dataset
 from train.data.tokenizing import sentencepiece_model
 from train.data.tokenizing import tokenizers as module
@@ -32,6 +33,7 @@ from train.evals.probes.answers import copy, induction
 from train.evals.probes.haystack import Draw, Texts
 from train.evals.probes.kinds import KINDS
 from train.evals.probes.trials import trial
+from train.fit.handover import files_of_data
 
 texts = st.lists(
     st.sampled_from([*FRAGMENTS, "</s>", "<unk>", "<0x41>", "<tag>", "aaa", "    "]), max_size=14
@@ -340,14 +342,21 @@ def data(files, out, **options):
     return prepared({"text": source}, out / "data", tokenizer=tokenizer)
 
 
+def beside_a_model(made):
+    held = files_of_data(DataSets(made.folder), sources=["text"], max_length=9)
+    return module.tokenizers.Tokenizer.from_str(held["tokenizer.json"])
+
+
 def test_it_begins_each_document_and_its_first_segment(files, tmp_path):
     made = data(files, tmp_path, bos="document")
     bos = made.manifest["tokenizer"]["bos_id"]
     kept = LoadTokenizer(path=made.folder).build()  # as evaluate, generate and scrolls open it
     assert kept.bos_id == bos == kept.fast.token_to_id("<s>") == kept.opening
     stored = open_dataset(made.folder / "text" / "train")
+    spoken = beside_a_model(made)
     for index, text in enumerate(SHORT):
         ids, marks = stored.document(index)
+        assert spoken.encode(text).ids == ids[:-1].tolist()
         ((own, _),) = kept.encode_documents([text])
         assert ids.tolist() == [*own.tolist(), kept.eos_id] and ids[0] == bos
         assert kept.decode(ids[1:-1]) == text and marks[0] & 1
@@ -361,6 +370,7 @@ def test_it_is_off_by_default_and_then_nothing_is_other(files, tmp_path):
     assert "bos" not in made.manifest["request"]["tokenizer"]
     tokenizer = LoadTokenizer(path=made.folder).build()
     assert tokenizer.bos_id is None and not len(tokenizer.opening)
+    assert beside_a_model(made).post_processor is None
     plain, own = (tokenizer.encode_batch(SHORT), tokenizer.encode_documents(SHORT))
     assert all(np.array_equal(a, b) for a, b in zip(chain(*plain), chain(*own), strict=True))
 
