@@ -26,14 +26,31 @@ _TYPES: dict[str, tuple[str, tuple[str, ...]]] = {
     "longrope": ("LongRoPE", ("factor", "short_factor", "long_factor", "attention_factor")),
 }
 _ALIASES = {"su": "longrope"}
+_NAMES = ("rope_parameters", "rope_scaling")
 # Keys that do not concern frequencies, or are read elsewhere.
 _PASSED_OVER = {"rope_type", "type", "rope_theta", "finetuned", ORIGINAL}
 
 
 def read_stretch(config: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return a transformers config's stretch, None for plain RoPE; ValueError names a bad key."""
-    name = "rope_parameters" if config.get("rope_parameters") else "rope_scaling"
-    given = {key: value for key, value in (config.get(name) or {}).items() if value is not None}
+    names = [name for name in _NAMES if config.get(name)]
+    found = [_read(config, name) for name in names]
+    if found[1:] and found[0] != found[1]:
+        raise ValueError(
+            f"{' and '.join(names)} must agree, or one be removed; were: {found[0]} and {found[1]}"
+        )
+    return found[0] if found else None
+
+
+def read_theta(config: Mapping[str, Any]) -> float:
+    """Return a transformers config's theta, of which older ones write a key of its own."""
+    held = [*(config.get(name) or {} for name in _NAMES), config]
+    given = (each["rope_theta"] for each in held if each.get("rope_theta") is not None)
+    return float(next(given, 10000.0))
+
+
+def _read(config: Mapping[str, Any], name: str) -> dict[str, Any] | None:
+    given = {key: value for key, value in config[name].items() if value is not None}
     kind = given.get("rope_type", given.get("type", "default"))
     kind = _ALIASES.get(kind, kind)
     if given.pop("partial_rotary_factor", 1) != 1:

@@ -18,7 +18,7 @@ from torch import Tensor
 from bipe.build import TARGET
 from bipe.checkpoint import CheckpointError, load_weights
 from bipe.decoder import Decoder, DecoderConfig
-from bipe.extension.hugging_face import ORIGINAL, read_stretch, write_stretch
+from bipe.extension.hugging_face import ORIGINAL, read_stretch, read_theta, write_stretch
 
 ALIBI_MULTIPLIER = 96.0  # of the released BiPE-ALiBi
 _ROPE, _LEARNED = "bipe.encodings.RoPE", "bipe.encodings.Learned"
@@ -287,9 +287,7 @@ def _encoding(config: Mapping[str, Any], head_width: int, intra_length: int) -> 
         made = {TARGET: "bipe.encodings.ALiBi", "n_head": config["num_attention_heads"]}
         made |= {"multiplier": ALIBI_MULTIPLIER} if bilevel else {}
     else:
-        theta = (config.get("rope_parameters") or {}).get("rope_theta", config.get("rope_theta"))
-        theta = 10000.0 if theta is None else float(theta)
-        made = {TARGET: _ROPE, "head_width": head_width, "theta": theta}
+        made = {TARGET: _ROPE, "head_width": head_width, "theta": read_theta(config)}
         made |= {} if stretch is None else {"stretch": stretch}
     if not bilevel:
         return made

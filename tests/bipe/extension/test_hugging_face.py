@@ -66,7 +66,7 @@ def test_a_configuration_of_a_model_comes_back(parameters, bipe):
     official = config_to_official(config, max_length=4096)
     assert config_from_official(official, intra_length=24) == config
     for absent in ("rope_scaling", "rope_parameters"):
-        part = {key: value for key, value in official.items() if key != absent}
+        part = {k: v for k, v in official.items() if k not in (absent, "rope_theta")}
         assert config_from_official(part, intra_length=24) == config
 
 
@@ -122,6 +122,17 @@ NAMED = [
 def test_what_has_no_counterpart_is_named(where, held, message):
     with pytest.raises(ValueError, match=message):
         read_stretch({f"rope_{where}": held})
+
+
+@given(one=WRITTEN, other=WRITTEN)
+def test_two_names_that_do_not_agree_are_refused(one, other):
+    plain = {"rope_type": "default", "rope_theta": 1e4}
+    for held in ({"rope_scaling": one}, {"rope_parameters": one}):
+        assert read_stretch(held | {"max_position_embeddings": 99}) is not None
+    assert read_stretch({"rope_scaling": one, "rope_parameters": one}) == read_stretch(held)
+    for second in (plain, other) if one != other else (plain,):
+        with pytest.raises(ValueError, match="rope_parameters and rope_scaling must agree"):
+            read_stretch({"rope_scaling": one, "rope_parameters": second})
 
 
 def test_what_transformers_does_not_have_is_not_written():
