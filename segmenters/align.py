@@ -75,7 +75,8 @@ def anchors_from_offsets(text: str, offsets: npt.ArrayLike) -> Anchors:
     """Return anchors [tokens] from a fast tokenizer's character offsets [tokens, 2].
 
     If the tokenizer trims white space from offsets, tokens of only white space count as empty.
-    Raises ValueError for offsets outside the text.
+    Raises ValueError for offsets outside the text, or none of which holds a character though they
+    move on, as some tokenizers had them.
     """
     require_type("text", text, str)
     spans = np.atleast_1d(np.asarray(offsets, dtype=np.int64))
@@ -85,6 +86,11 @@ def anchors_from_offsets(text: str, offsets: npt.ArrayLike) -> Anchors:
     starts, ends = spans[:, 0], spans[:, 1]
     if spans.size and (starts.min() < 0 or ends.max() > len(text) or (starts > ends).any()):
         raise ValueError(f"offsets must be spans of the text, between 0 and {len(text)}")
+    if starts.max(initial=0) and (starts == ends).all() and not text.isspace():
+        raise ValueError(
+            f"offsets must hold characters, but all are empty, such as ({ends[-1]}, {ends[-1]}): "
+            "update tokenizers, or use ByteTable"
+        )
     return _first_visible(_white_space(text), starts, ends)
 
 
