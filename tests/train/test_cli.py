@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -18,6 +19,7 @@ from bipe.__main__ import ROOMS
 from tests.train.studies import curve, typed
 from train.cli import main
 from train.errors import ConfigError
+from train.launch import words as module
 from train.launch.words import opened
 
 ROOT = Path(__file__).parents[2]
@@ -218,10 +220,18 @@ def test_a_path_is_read_as_it_is_typed(tmp_path, monkeypatch, name):
 
 
 @pytest.mark.parametrize(
-    "word", ["x.y=[a,b]", "x.y={a: 1}", "x.y=choice(a,b)", "x.y='a b'", "x=a,b"]
+    "word",
+    ["x.y=[a,b]", "x.y={a: 1}", "x.y=choice(a,b)", "x.y='a b'", "x=a,b", "x.y=null,[{a: 1, b: 2}]"],
 )
-def test_what_hydra_reads_is_left_to_it(word):
+def test_what_hydra_reads_is_left_to_it(word, monkeypatch):
     assert opened(word).lstrip("+") == word
+    OverridesParser.create().parse_override(word)
+    monkeypatch.setattr(module, "sys", SimpleNamespace(flags=SimpleNamespace(optimize=1)))
+    if "{" in word or "(" in word:  # as Hydra fails under python -O
+        with pytest.raises(ConfigError, match=r"PYTHONOPTIMIZE must be unset, and .* for x\.y="):
+            opened(word)
+    else:
+        assert opened(word).lstrip("+") == word
 
 
 @pytest.mark.parametrize(("value", "read"), [("a(b", ["a(b"]), ("\xe9,a=b", ["\xe9", "a=b"])])

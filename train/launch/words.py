@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -19,7 +20,9 @@ _NESTED = re.compile(r"(?!hydra\.)\w+(\.[\w-]+)+=")
 _SOURCE = "corpus.sources.text.documents.path"
 # What Hydra's grammar reads without quotes; and values that are lists, functions, quoted or such.
 _PLAIN = re.compile(r"[\w/\-\\+.$%*@?|:, ]*", re.ASCII)
-_WRITTEN = re.compile(r"[\[{'\"]|\w+\(.*\)$|.*\$\{", re.DOTALL)
+_WRITTEN = re.compile(r"(?:.*,\s*)?[\[{'\"]|\w+\(.*\)$|.*\$\{", re.DOTALL)
+# What Hydra cannot read under python -O, for want of its asserts: mappings and functions.
+_ASSERTED = re.compile(r"(?<!\$)\{|\w\(")
 _QUOTED = re.compile(r"null|'.*'|\".*\"", re.DOTALL)
 _OF_CHECKPOINT = re.compile(r"[+~]*(model|encoding)[.=@]")
 
@@ -175,6 +178,8 @@ def _quoted(word: str) -> str:
         return f"{name}={verbatim(value)}"
     if not _PLAIN.fullmatch(value) and not _WRITTEN.match(value):
         value = ",".join(map(verbatim, value.split(",")))  # several are for -m
+    elif sys.flags.optimize and _ASSERTED.search(value):
+        raise ConfigError(f"PYTHONOPTIMIZE must be unset, and python run without -O, for {word}")
     return f"{name}={value}"
 
 
