@@ -18,6 +18,7 @@ from train.cli import main
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.errors import DataError
 from train.fit.base_run import BaseRun
+from train.fit.handover import _opening
 
 OWN = """
 import dataclasses, re
@@ -259,6 +260,19 @@ DAMAGE = [  # of weights and config.json: tests/bipe/hf/test_folders.py
     (lambda f: edited(f / "bipe.json", notes=[1]), "hf/bipe.json: must be an object"),
     (lambda f: (f / "bipe.json").write_text("{"), "hf/bipe.json: must be an object"),
 ]
+
+
+def test_what_a_pretrained_model_reads_before_texts_is_read_here(folder, convert, capfd):
+    (folder / "bipe.json").unlink()  # a model from elsewhere
+    read = []
+    for name, before in (("plain", None), ("opened", _opening("<|endoftext|>", 0))):
+        edited(folder / "tokenizer.json", post_processor=before)
+        assert convert(folder, "to=bipe", f"out={name}")[0] == 0
+        notes = load_model(f"{name}/model")[1]["tokenizer"]
+        assert notes.get("bos_id") == (0 if before else None)
+        assert main(["generate", name, "--prompt", PROMPT, "generate.max_new=1"]) == 0
+        read.append(int(capfd.readouterr().err.split()[1]))  # NAME: 16 tokens read, ...
+    assert read[1] == read[0] + 1
 
 
 def test_a_folder_that_is_damaged(folder, refused):

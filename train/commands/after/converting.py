@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import tokenizers
 import torch
 from safetensors import safe_open
 from torch import Tensor
@@ -134,6 +135,8 @@ def to_bipe(
     model, config = read_folder(folder)
     model.to(getattr(torch, dtype) if dtype else model.tokens.weight.dtype)
     spoken = _tokenizer(tokenizer or folder, model)
+    if _begins(spoken):  # as pretrained models expect
+        spoken = LoadTokenizer(path=tokenizer or folder, bos="document").build()
     files = {} if tokenizer else read_files(folder)
     about = json.loads(files.get(TOKENIZER_CONFIG, "{}"))
     longest = _longest(folder, config)
@@ -224,6 +227,14 @@ def _tokenizer(place: str | Path, model: Decoder) -> Tokenizer:
             f"model is {model.config.vocab_size}: set tokenizer=PATH to the tokenizer of the model"
         )
     return found
+
+
+def _begins(spoken: Tokenizer) -> bool:
+    """Return whether the file of a tokenizer puts a special token before each text."""
+    fast = tokenizers.Tokenizer.from_str(spoken.json)
+    added = fast.get_added_tokens_decoder()
+    first = added.get(next(iter(fast.encode("a").ids), -1))
+    return first is not None and first.special
 
 
 def _ends(files: Mapping[str, str], spoken: Tokenizer) -> dict[str, Any]:
