@@ -50,11 +50,16 @@ def test_a_segmenter_of_ones_own_is_found(file, segment, facts, monkeypatch):
         "@dataclass(frozen=True, kw_only=True)\nclass Pauses(Segmenter):\n"
         "    signs: str = ','\n    lookahead = 1\n\n    def _ends(self, text):\n"
         "        return [m.end() for m in re.finditer(f'[{self.signs}] ', text)]\n\n\n"
-        "class Half(Segmenter):\n    def _ends(self, text): return []\n"
+        "class Half(Segmenter):\n    def _ends(self, text): return []\n\n\n"
+        "def halves(text): return text.split('; ')\n"
     )
     Path("a.txt").write_text("One, two; three.")
     words = ("a.txt", "--segmenter", "yours.Pauses:signs=;")
     assert facts(*words)[0]["cuts"] == [0, 10, 16]
+    del sys.modules["yours"]
+    sys.path.remove(str(file.parent))
+    called = facts("a.txt", "--segmenter", "segmenters.Called:function=yours:halves")
+    assert called[0]["cuts"] == [0, 8, 10, 16]
     for name, rule in {
         "yours.Pauses:signs=,;": "KEY=VALUE",
         "yours.Pause": "yours.Pause",

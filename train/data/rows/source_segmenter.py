@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bipe.build import TARGET, build, find
+from bipe.build import NAMES_CODE, TARGET, build, find, reach
 from segmenters import registry
 from segmenters.base import Segmenter
 from segmenters.levels.levels import Levels
@@ -154,6 +154,9 @@ def built(wish: str, *, option: str = "--segmenter") -> Segmenter:
             given[key] = built(value, option=option) if key == "of" else json.loads(value)
         except json.JSONDecodeError:
             given[key] = _mapping(value) if value[:1] == "{" else value
+    if make is kind:  # what a class of the words is to call may stand beside them, too
+        for key in set(getattr(kind, NAMES_CODE, ())) & given.keys():
+            reach(re.split("[.:]", str(given[key]))[0])
     with as_config_error(where, TypeError):
         return make(**given)
 
