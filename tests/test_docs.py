@@ -71,3 +71,10 @@ def test_the_tables_of_the_page_name_encodings_that_are_there_once():
     assert len(rows) == len(set(rows))
     # A new encoding takes a file and a YAML; its row here can follow.
     assert there >= {*rows} and "`encoding=bilevel " in ENCODINGS
+
+
+def test_the_page_of_reports_names_tests_that_are_there():
+    page = (ROOT / "docs" / "reports.md").read_text(encoding="utf-8")
+    rows = [row for row in page.splitlines() if "](https://" in row]
+    assert len(rows) > 40
+    assert all((ROOT / "tests" / row.split("|")[-2].strip()).is_file() for row in rows)

@@ -56,6 +56,12 @@ def test_every_format_gives_the_same_texts(tmp_path, rows):
     assert texts(local) == TEXTS
 
 
+def test_only_line_feeds_part_rows_of_json(tmp_path):
+    row = {"text": "a\u2028b\u2029c\x85d"}
+    (tmp_path / "a.jsonl").write_text(f"{json.dumps(row, ensure_ascii=False)}\r\n" * 2, "utf-8")
+    assert texts(JSONL(path=tmp_path)) == [row["text"]] * 2
+
+
 def test_ids_are_relative_and_unique(tmp_path, rows):
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "a.txt").write_text("x")

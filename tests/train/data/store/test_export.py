@@ -7,6 +7,8 @@ import shutil
 import struct
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
+from unittest.mock import MagicMock
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -158,6 +160,38 @@ def test_ids_that_megatron_has_no_type_for_are_refused(tmp_path):
     data.manifest["vocab_size"] = 2**31 + 1
     with pytest.raises(ValueError, match=r"ids must be below 2 \*\* 31"):
         write_megatron(data, stem=tmp_path / "x", create=shutil.copy)
+
+
+class Vast:
+    """Tokens of which only the number is known."""
+
+    dtype = np.dtype("<u4")
+
+    def __len__(self):
+        return 5 * 10**9
+
+    def __getitem__(self, places):
+        return np.empty(0, self.dtype)
+
+
+def test_offsets_beyond_32_bits_are_written_whole(monkeypatch):
+    monkeypatch.setattr("train.data.store.export._BLOCK", len(Vast()))
+    ends = np.array([2, 4, 5]) * 10**9
+    data = MagicMock(tokens=Vast(), document_ends=ends, manifest={"vocab_size": 70_000})
+    data.__len__.return_value = 3
+    made = {}
+
+    def create(path):
+        made[path.suffix] = MagicMock()
+        return made[path.suffix]
+
+    write_megatron(data, stem=Path("x"), create=create)
+    written = b"".join(call.args[0] for call in made[".idx"].write.call_args_list)
+    assert np.frombuffer(written, "<i8", 3, offset=34 + 3 * 4).tolist() == [
+        0,
+        8 * 10**9,
+        16 * 10**9,
+    ]
 
 
 ERRORS = [errno.ENOSPC, errno.EIO, errno.EACCES, errno.EDQUOT, errno.EROFS]

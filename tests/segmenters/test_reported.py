@@ -1,0 +1,50 @@
+"""What people reported of other splitters (docs/reports.md), with texts of our own."""
+
+from itertools import pairwise
+
+import pytest
+
+from segmenters import Lines, Sentences
+
+SENTENCES = """
+Two tasks remain. |1) The lamp is broken. |2) The door creaks.
+Il prit le reste .. |Ensuite il partit .... |Puis rien.
+The curve rises, see Fig. ?? |Then it falls.
+Meyer et al. [1998] measured the tide. |It was low.
+He put it down, "That is all." |He left the room.
+We need approx. 200 chairs. |And tables.
+Robert Sr. walks to the shop. |Robert Jr. stays.
+Net sales incl. TV were EUR 3.4 b. with a margin of 5.1%
+Dear Ann,\\n\\n|It was good for two reasons:\\n |- it was short\\n |- cheap\\n\\n|Bye\\nBob
+It was late. |nobody came. |we left.
+This is a\\n short remark. |This is another.\\n|And a third
+Ask for his name?|What may go wrong.
+\u4ed6\u6765\\n\u4e86\u3002|\u6211\u4eec \u8d70\\n\u5427\uff01|\u597d\u3002
+They said, "The leg is fine (e.g., no X-ray)." |Later the nurse left.
+"Well, he . . . he left." |The clerk . . . nodded. |Fine.
+Yahoo! is not liable for it. |You are a Yahoo! |I hate you!
+"""
+CODE = [
+    ("c", "void t () {\n|/* \U00010437 \u03ff */\n|int i = f(0,\n 1);\n|return;\n|}\n"),
+    ("javascript", "function a() {\n|  g(\n|}\n|\n|function b() {\n|  let c = 1,\n d = 2;\n|}\n"),
+    ("python", "def foo():\n|foo()\n|b = (1,\n 2)\n"),
+    ("python", 'foo.\n|"""a\nb\n"""\n|x = 1\n'),
+]
+
+
+def pieces(segmenter, marked):
+    text = marked.replace("|", "")
+    cuts = segmenter.cut(text).tolist()
+    return [text[start:end] for start, end in pairwise(cuts)]
+
+
+@pytest.mark.parametrize("line", SENTENCES.strip().splitlines())
+def test_sentences_are_those_that_were_missed(line):
+    marked = line.replace("\\n", "\n")
+    assert pieces(Sentences(), marked) == marked.split("|")
+
+
+@pytest.mark.parametrize(("language", "marked"), CODE)
+def test_lines_of_code_are_those_that_were_missed(language, marked):
+    lines = Lines(granularity="logical", language=language)
+    assert pieces(lines, marked) == marked.split("|")
