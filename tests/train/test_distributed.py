@@ -64,7 +64,7 @@ def pair(data, tmp_path_factory):
     """A run of two processes, the folder in which it was started, and what it said."""
     out, here = tmp_path_factory.mktemp("pair"), tmp_path_factory.mktemp("here")
     words = (f"data={data}", f"out={out}", "encoding=bipe_rope", *ODD, "keep_checkpoints=9")
-    told = finish(start(*words, "rows.micro_batch=2", "trainer=ddp", *TWO, cwd=here))
+    told = finish(start(*words, "rows.micro_batch=auto", "trainer=ddp", *TWO, cwd=here))
     return out / "bipe_rope", here, told
 
 

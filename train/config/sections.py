@@ -38,8 +38,8 @@ def _stages(value: Any) -> bool:
 class Rows:
     """How a run reads its data; conf/rows/concat.yaml explains each key."""
 
-    global_batch: int
-    micro_batch: int
+    global_batch: Count
+    micro_batch: Count | Literal["auto"]
     sources: dict[str, float] | list[str] | None
     temperature: float | None
     max_epochs: float | None

@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import platform
+import resource
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
 log = logging.getLogger("bipe")
 _GAIN = 1.1  # of bfloat16 products, so that they pay for the casts of autocast
 _RATES = "products.json"  # in the user's folder: rates by device, threads, torch and width
+# Files of a control group, version 2 or 1: its limit, what it takes, and the part that is spare.
+_CONTROLS = (
+    ("memory.max", "memory.current", "inactive_file"),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
+_UNREADABLE = (OSError, ValueError, IndexError)
 _ALL = (-1, "-1", "auto")  # values of trainer.devices that leave the number to the machine
 
 
@@ -133,6 +140,52 @@ def placed(trainer: Mapping[str, Any], world: World | None) -> dict[str, Any]:
             "are none); set trainer.devices=2, or trainer=cpu for one"
         )
     return dict(trainer)
+
+
+def free_memory(device: torch.device, *, processes: int = 1) -> int | None:
+    """Return the bytes that a process may still take on a device; None if that is not known.
+
+    processes: those that share the memory of this machine, if the device is its CPU.
+    """
+    if device.type == "cuda":
+        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return torch.cuda.mem_get_info(device)[0] + unused
+    found = [*_host_memory()] if device.type == "cpu" else []
+    return max(0, min(found)) // processes if found else None
+
+
+def _host_memory() -> Iterator[int]:
+    """Yield what the machine, the limit of the process and its control groups leave of memory."""
+    with suppress(*_UNREADABLE):
+        yield 1024 * _field(Path("/proc/meminfo"), "MemAvailable:")
+    with suppress(*_UNREADABLE, AttributeError):  # no more than the machine has
+        yield os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with suppress(*_UNREADABLE):
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if limit != resource.RLIM_INFINITY:
+            yield limit - 1024 * _field(Path("/proc/self/status"), "VmSize:")
+    for folder in _control_groups():
+        for most, taken, spare in _CONTROLS:
+            with suppress(*_UNREADABLE):  # "max" is no limit
+                left = int((folder / most).read_text()) - int((folder / taken).read_text())
+                yield left + _field(folder / "memory.stat", spare)
+
+
+def _control_groups() -> Iterator[Path]:
+    """Yield the folders of the control groups that this process is in, up to the root."""
+    with suppress(*_UNREADABLE):
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            _, controllers, place = line.split(":", 2)
+            if controllers in ("", "memory"):
+                root = Path("/sys/fs/cgroup", controllers)
+                inside = root / place.strip("/")
+                yield from (each for each in (inside, *inside.parents) if each.is_relative_to(root))
+
+
+def _field(path: Path, name: str) -> int:
+    """Return the number behind a name in a file of the kernel's."""
+    words = path.read_text().split()
+    return int(words[words.index(name) + 1])
 
 
 def known_version(package: str) -> str | None:

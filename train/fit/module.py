@@ -101,7 +101,7 @@ class LMModule(lightning.LightningModule):
         sharded: bool = False,
     ) -> None:
         super().__init__()
-        self._teacher = teacher  # in a tuple: no part of this module, which is saved
+        self.teacher = teacher  # in a tuple: no part of this module, which is saved
         how = {name: getattr(training, name) for name in ("attention", "recompute", "allowed")}
         with torch.device("meta") if sharded else contextlib.nullcontext():
             self.model = Decoder(decoder, **how)
@@ -145,8 +145,8 @@ class LMModule(lightning.LightningModule):
         return [optimizer], [{"scheduler": scheduler, "interval": "step"}]
 
     def on_fit_start(self) -> None:
-        if self._teacher is not None:
-            self._teacher[0].to(self.device)
+        if self.teacher is not None:
+            self.teacher[0].to(self.device)
         self.losses = StepLosses.of(self.model, self.trainer.datamodule)  # type: ignore[attr-defined]
 
     def on_train_start(self) -> None:
@@ -189,8 +189,8 @@ class LMModule(lightning.LightningModule):
         # Undo the averaging over ranks and micro-batches that follows.
         parts = self.trainer.world_size * self.trainer.accumulate_grad_batches
         loss = nll
-        if self._teacher is not None:
-            model, weight = self._teacher
+        if self.teacher is not None:
+            model, weight = self.teacher
             with torch.no_grad():
                 taught = model(batch.tokens, real).flatten(0, 1), model.head.weight.detach()
             scored, own = (batch.targets != IGNORE).flatten(), self.model.head.weight

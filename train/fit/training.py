@@ -49,6 +49,7 @@ from train.fit.machine import cluster, environment
 from train.fit.module import Adaptation, LMModule, Training, refuse_unfit
 from train.fit.parallel.sharded import Sharded, full_state
 from train.fit.parallel.together import UNTRAINED, Together, running_together
+from train.fit.plan.at_once import RowsAtOnce
 from train.fit.watching.metrics import MetricsFile
 from train.fit.watching.tracking import Tracking
 from train.fit.watching.watch import ProgressBar, watched
@@ -134,7 +135,7 @@ def train_model(
         module = LMModule(start.decoder, fit.training, **given, sharded=sharded)
     refuse_unfit(module, row_length=rows.row_length)
     _refuse_sharing(trainer, module, rows)
-    _set_accumulation(trainer, rows, fit)
+    _refuse_uneven(trainer, rows)
 
     def decide() -> Entry:
         digest = rows.data_digest()
@@ -286,6 +287,7 @@ def make_trainer(fit: Fit, *, folder: Path, config: Mapping[str, Any]) -> lightn
                     background=background,
                 ),
                 Together(stall_after=fit.stall_after),
+                RowsAtOnce(validate_every=fit.validate_every, copied=fit.checkpoint_async),
             ],
             logger=tracking,
             log_every_n_steps=fit.log_every,
@@ -311,15 +313,10 @@ def make_trainer(fit: Fit, *, folder: Path, config: Mapping[str, Any]) -> lightn
     return trainer
 
 
-def _set_accumulation(trainer: lightning.Trainer, rows: LMDataModule, fit: Fit) -> None:
+def _refuse_uneven(trainer: lightning.Trainer, rows: LMDataModule) -> None:
     devices, context = trainer.world_size, rows.context_parallel
     if fault := uneven(rows.global_batch, rows.micro_batch, devices=devices, context=context):
         raise ConfigError(fault)
-    at_once = rows.micro_batch * (devices // context)
-    trainer.accumulate_grad_batches = rows.global_batch // at_once
-    if fit.validate_every is not None:
-        trainer.val_check_interval = fit.validate_every * trainer.accumulate_grad_batches
-        trainer.check_val_every_n_epoch = None
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ from train.commands.extend import stretched
 from train.commands.pretrain import decoder_of, default_name, rows_of
 from train.config import Config, encoding_name
 from train.data.rows.curriculum import Curriculum, Stages
-from train.data.rows.datamodule import LMDataModule, RowStatistics
+from train.data.rows.datamodule import LMDataModule
 from train.data.store.folder import folders_of
 from train.disk.files import read_numbers
 from train.errors import ConfigError, DataError, RunError
@@ -32,7 +32,7 @@ from train.fit.plan.plan import Data, Device, Measured, Placing, Plan, Schedule,
 from train.fit.plan.text import as_numbers, lines
 from train.ranks import world
 
-_NO_DATA = Data(sources=(), document=None, packed=0.0, validation_rows=0)
+_NO_DATA = Data(sources=(), document=None, shared=0.0, validation_rows=0)
 _WIDTH = 110  # of a file, in columns
 _VOCABULARY = 32000  # where neither data nor configuration say
 _MOST_DOCUMENTS = 20_000_000  # whose rows are packed within seconds
@@ -116,21 +116,15 @@ def _data(rows: LMDataModule, config: Config) -> Data:
     documents = sum(rows.sets.counts(name, "train")["documents"] for name in rows.source_names)
     tested = sum(min(rows.validation_rows, len(each)) for each in rows.rows("validation").values())
     if documents > _MOST_DOCUMENTS or not config.steps:
-        return Data(sources=(), document=None, packed=1.0, validation_rows=tested)
+        return Data(sources=(), document=None, shared=1.0, validation_rows=tested)
     sources = rows.statistics(steps=config.steps)
     packed = [each.packed for each in rows.order().rows]
     means = [each.squares() / max(1, each.inputs()) for each in packed]
     read = [source.read * (1 - source.padding) for source in sources]
     mean = sum(m * n for m, n in zip(means, read, strict=True)) / max(1.0, sum(read))
-    share = sum(_shared_rows(source) * source.read for source in sources)
-    alone = 1 - share / max(1, sum(source.read for source in sources))
-    several = 1 - alone**rows.micro_batch
-    return Data(sources=sources, document=mean, packed=several, validation_rows=tested)
-
-
-def _shared_rows(source: RowStatistics) -> float:
-    """Return about which share of rows has padding, or a document that ends inside."""
-    return 1.0 if source.padding > 0.01 else min(1.0, source.documents_per_row - 1)
+    shared = sum(source.shared_rows * source.read for source in sources)
+    shared /= max(1, sum(source.read for source in sources))
+    return Data(sources=sources, document=mean, shared=shared, validation_rows=tested)
 
 
 def _vocabulary(config: Config, notes: list[str]) -> int:
@@ -172,7 +166,8 @@ def _schedule(config: Config, command: str) -> Schedule:
 
 
 def _placing(config: Config, notes: list[str]) -> Placing:
-    trainer, ranks = config.trainer, _ranks(config, notes)
+    trainer, ranks, started = config.trainer, _ranks(config, notes), world()
+    nodes = int(trainer.get("num_nodes", 1)) if started is None else started.nodes
     strategy: Any = trainer.get("strategy", "auto")
     sharded = isinstance(strategy, Mapping) and str(strategy.get(TARGET)).endswith(".Sharded")
     replicas = int(strategy.get("replicas", 1)) if sharded else 1
@@ -190,6 +185,7 @@ def _placing(config: Config, notes: list[str]) -> Placing:
         kinds = ("cuda",)
     return Placing(
         ranks=ranks,
+        local=max(1, ranks // nodes),
         shards=ranks // replicas if sharded else 1,
         buckets=ranks > 1 and not sharded,
         context=config.context_parallel,
@@ -208,10 +204,12 @@ def _ranks(config: Config, notes: list[str]) -> int:
     if str(devices) in ("-1", "auto"):
         found = torch.cuda.device_count()
         if not found and str(devices) == "-1":
-            found = max(1, config.rows.global_batch // (config.rows.micro_batch * nodes))
+            rows, found = config.rows, 1
+            if rows.micro_batch != "auto":  # one micro-batch each
+                found = max(1, rows.global_batch // (rows.micro_batch * nodes))
             notes.append(
-                f"trainer.devices=-1 is all GPUs of a machine, and this one has none: planned for "
-                f"{found * nodes}, with one micro-batch each per step"
+                "trainer.devices=-1 is all GPUs of a machine, and this one has none: planned for "
+                f"{found * nodes}; set trainer.devices to plan for others"
             )
         return max(1, found) * nodes
     return int(devices) * nodes

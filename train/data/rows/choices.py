@@ -11,6 +11,7 @@ from train.errors import DataError, nearest
 PACKINGS = ("concat", "best_fit", "long_first", "single")
 WHOLE = ("single", "best_fit")  # those that cut no document that fits a row
 SPLIT_DOCUMENTS = ("restart", "continue")
+MicroBatch = int | Literal["auto"]  # auto: as many rows at once as fit in the memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,19 +63,21 @@ class Mixture:
     if_repeated: Literal["warn", "refuse"] = "warn"
 
 
-def uneven(global_batch: int, micro_batch: int, *, devices: int, context: int) -> str:
+def uneven(global_batch: int, micro_batch: MicroBatch, *, devices: int, context: int) -> str:
     """Return why devices cannot share a batch, with the cure; "" if they can."""
     readers = max(1, devices // context)
-    at_once = micro_batch * readers
+    least = 1 if micro_batch == "auto" else micro_batch
+    at_once, (each, rest) = least * readers, divmod(global_batch, readers)
     if global_batch % at_once == 0:
         return ""
-    each, rest = divmod(global_batch, readers)
-    largest = max((n for n in range(1, micro_batch) if each % n == 0), default=1)
-    cure = f"rows.global_batch={at_once}" if rest else f"rows.micro_batch={largest}"
-    shared = " / context_parallel" * (context > 1)
+    cure = f"rows.global_batch={at_once * max(1, round(global_batch / at_once))}"
+    if not rest:
+        cure = f"rows.micro_batch={max((n for n in range(1, least) if each % n == 0), default=1)}"
+    shared = "" if micro_batch == "auto" else "rows.micro_batch x "
+    shared += "devices" + " / context_parallel" * (context > 1)
     return (
-        f"rows.global_batch must be a multiple of rows.micro_batch x devices{shared} ({at_once}), "
-        f"was: {global_batch}; set {cure}"
+        f"rows.global_batch must be a multiple of {shared} ({at_once}), was: {global_batch}; "
+        f"set {cure}"
     )
 
 

@@ -16,7 +16,7 @@ import lightning
 import torch
 
 from segmenters.wording import counted
-from train.data.rows.choices import Mixture, Packing
+from train.data.rows.choices import MicroBatch, Mixture, Packing
 from train.data.rows.curriculum import Curriculum, Stages
 from train.data.rows.loader import Batch, RowLoader, ValidationLoader
 from train.data.rows.order import RowOrder
@@ -54,6 +54,11 @@ class RowStatistics:
     def epochs(self) -> float:
         return self.read / self.rows
 
+    @property
+    def shared_rows(self) -> float:
+        """Return about which share of rows has padding, or a document that ends inside."""
+        return 1.0 if self.padding > 0.01 else min(1.0, self.documents_per_row - 1)
+
 
 def row_statistics(order: RowOrder, *, rows: int) -> list[RowStatistics]:
     read = order.deal.counts(rows)
@@ -90,11 +95,12 @@ class LMDataModule(lightning.LightningDataModule):
 
     folder: one or several that `bipe prepare` wrote; level, coarser: see `DataSets`.
     row_length: inputs of a row, in tokens. global_batch: rows per optimizer step. micro_batch: rows
-    per device at once. steps: of the run. epochs: passes over the rows of all sources, instead of
-    steps. drop_last: drop a short last batch instead of padding it. on_batch_change: whether a run
-    may resume with another global_batch. validation_rows: maximum per source; 0 disables
-    validation. verify: check all files first. context_parallel: neighbouring ranks that share rows.
-    replan: whether a run may resume with other epochs.
+    per device at once; "auto": its whole share of a step, unless a training chooses fewer. steps:
+    of the run. epochs: passes over the rows of all sources, instead of steps. drop_last: drop a
+    short last batch instead of padding it. on_batch_change: whether a run may resume with another
+    global_batch. validation_rows: maximum per source; 0 disables validation. verify: check all
+    files first. context_parallel: neighbouring ranks that share rows. replan: whether a run may
+    resume with other epochs.
     """
 
     def __init__(
@@ -105,7 +111,7 @@ class LMDataModule(lightning.LightningDataModule):
         coarser: Coarser = 0,
         row_length: int,
         global_batch: int,
-        micro_batch: int,
+        micro_batch: MicroBatch = "auto",
         packing: Packing | None = None,
         mixture: Mixture | None = None,
         curriculum: Curriculum | None = None,
@@ -220,7 +226,7 @@ class LMDataModule(lightning.LightningDataModule):
         self.teardown("fit")
         self._loader = RowLoader(
             order=self.order(),
-            micro_batch=self.micro_batch,
+            micro_batch=self.at_once(trainer.world_size),
             global_batch=self.global_batch,
             steps=trainer.max_steps,
             rank=trainer.global_rank // self.context_parallel,
@@ -239,11 +245,18 @@ class LMDataModule(lightning.LightningDataModule):
         trainer = self._trainer()
         return ValidationLoader(
             rows=self.rows("validation"),
-            micro_batch=self.micro_batch,
+            micro_batch=self.at_once(trainer.world_size),
             rows_per_source=self.validation_rows,
             rank=trainer.global_rank // self.context_parallel,
             world=trainer.world_size // self.context_parallel,
         )
+
+    def share(self, devices: int) -> int:
+        """Return the rows of each device, or of each group that shares rows, per optimizer step."""
+        return self.global_batch // (devices // self.context_parallel)
+
+    def at_once(self, devices: int) -> int:
+        return self.share(devices) if self.micro_batch == "auto" else self.micro_batch
 
     def transfer_batch_to_device(
         self, batch: Batch, device: torch.device, dataloader_idx: int

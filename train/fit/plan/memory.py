@@ -19,16 +19,27 @@ the process itself, and what an allocator cannot use (often 5 to 10%). A compile
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+import torch
+
+from bipe.attention.dispatch import Case, bias_kind, choose_rule
+from bipe.attention.fused import bias_row_works
 from bipe.decoder import Decoder, DecoderConfig
+from bipe.encodings.base import Scheme, levels_of
 from bipe.loss import BLOCK_NUMBERS, CPU_CHUNK, DEVICE_CHUNK
+from bipe.positions import Positions
+from train.data.rows.choices import MicroBatch
 from train.fit.flops import block_weights
 from train.fit.watching.index_counts import BINS, LEVELS
 
 WEIGHT = 4  # bytes: weights, gradients and moments are float32
+USABLE = 0.85  # of the memory that is free: for what is not counted, see above
+DENSE = ("masked", "eager")  # paths that compute all pairs of a row
+Device = Literal["cpu", "cuda"]
 _INTEGERS = 8 * 4 + 8 * 2 + 2  # positions, tokens and targets, marks and padding, per token
 # Paths whose keys and values of a group stay shared; others repeat them for each head.
 _GROUPED = ("causal", "masked", "flex")
@@ -73,8 +84,8 @@ class Step:
     weights: Weights
     rows: int
     time: int
-    device: Literal["cpu", "cuda"]
-    path: str
+    device: Device = "cpu"
+    path: str = ""
     dense_bias: bool = False
     rotated: bool = True
     packed: bool = True
@@ -153,6 +164,62 @@ def memory_of(step: Step) -> Memory:
         copy=round((1 + _moments(step)) * own) if step.copied and step.device == "cpu" else 0,
         counts=8 * len(LEVELS) * BINS,
     )
+
+
+def rows_at_once(
+    step: Step, asked: MicroBatch, *, share: int, free: int | None, held: int = 0
+) -> int:
+    """Return the rows of a device's `share` of a batch to compute at once; 0 if none would fit.
+
+    auto: the largest divisor of the share that fits. free: bytes, None if not known; held: those of
+    the step that are taken already.
+    """
+    sizes = [asked] if asked != "auto" else (n for n in range(share, 0, -1) if share % n == 0)
+    room = math.inf if free is None else USABLE * free + held
+    return next((n for n in sizes if memory_of(of_rows(step, n, share)).peak <= room), 0)
+
+
+def of_rows(step: Step, rows: int, share: int) -> Step:
+    return replace(step, rows=rows, accumulates=rows < share)
+
+
+def placed(
+    step: Step, scheme: Scheme, *, kind: Device, half: bool, attention: str
+) -> tuple[Step, str]:
+    """Return the step on a kind of device, by the path that attention takes there, and its reason.
+
+    attention: as configured.
+    """
+    path, reason, bias, rotated = attention_of(
+        scheme, kind=kind, time=step.time * step.context, packed=step.packed, path=attention
+    )
+    if step.context > 1 and path not in DENSE:
+        path, reason = "masked", f"a row is shared by {step.context} devices"
+    step = replace(step, device=kind, path=path, half=half)
+    return replace(step, dense_bias=bias != "none", rotated=rotated), reason
+
+
+def attention_of(
+    scheme: Scheme, *, kind: Device, time: int, packed: bool, path: str
+) -> tuple[str, str, str, bool]:
+    """Return path and reason of attention, what its bias is, and whether there is a rotation."""
+    nothing = torch.zeros(1, 2, dtype=torch.uint8)
+    at = Positions.from_marks(nothing, packed=packed, levels=levels_of(scheme))
+    with torch.no_grad():
+        bias, rotated = bias_kind(scheme.bias(at, at)), scheme.rotation(at) is not None
+    if path != "auto":
+        return path, "as configured", bias, rotated
+    case = Case(
+        device=kind,
+        bias=bias,
+        queries="all",
+        time=time,
+        packed=packed,
+        gradients=True,
+        row_kernel=bias_row_works(),
+    )
+    rule = choose_rule(case)
+    return rule.path, rule.reason, bias, rotated
 
 
 def _moments(step: Step) -> float:

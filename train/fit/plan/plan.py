@@ -5,25 +5,33 @@ Nothing is trained, no token is read, and the model is built without memory (on 
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import torch
 
-from bipe.attention.dispatch import Case, bias_kind, choose_rule
-from bipe.attention.fused import bias_row_works
 from bipe.build import build
 from bipe.decoder import Decoder, DecoderConfig
-from bipe.encodings.base import Scheme, as_scheme, levels_of
-from bipe.positions import Positions
-from train.data.rows.choices import uneven
+from bipe.encodings.base import Scheme, as_scheme
+from train.data.rows.choices import MicroBatch, uneven
 from train.fit.flops import PEAK, Flops, step_flops
-from train.fit.plan.memory import Memory, Step, Weights, count_weights, memory_of
+from train.fit.machine import free_memory
+from train.fit.plan.memory import (
+    DENSE,
+    USABLE,
+    Device,
+    Memory,
+    Step,
+    Weights,
+    count_weights,
+    memory_of,
+    of_rows,
+    placed,
+    rows_at_once,
+)
 
 if TYPE_CHECKING:  # Lightning takes seconds
     from train.data.rows.datamodule import RowStatistics
@@ -32,23 +40,20 @@ if TYPE_CHECKING:  # Lightning takes seconds
 GPUS = {"A100": 80, "H100": 80, "H200": 141, "B200": 180, "RTX 4090": 24}
 # Share of the peak at which all products together are assumed to run, recomputed ones among them.
 UTILISATION = 0.4
-_DENSE = ("masked", "eager")  # paths that compute all pairs of a row
-_USABLE = 0.9  # of a device's memory
 _MANY_EPOCHS = 4.0  # beyond which repeated data helps little (Muennighoff et al., 2305.16264)
 _REST = 1 << 20  # of a checkpoint: counts, state of the loops
-
-Device = Literal["cpu", "cuda"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placing:
-    """Where a run trains. ranks: processes, one per device. shards: ranks that share the weights.
+    """Where a run trains. ranks: processes, one per device; local: those of one machine.
 
-    context: ranks that share each row. kinds: of devices to plan for. half: whether each computes
-    in bfloat16. buckets: DDP.
+    shards: ranks that share the weights. context: ranks that share each row. kinds: of devices to
+    plan for. half: whether each computes in bfloat16. buckets: DDP.
     """
 
     ranks: int
+    local: int
     shards: int
     buckets: bool
     context: int
@@ -60,13 +65,13 @@ class Placing:
 class Data:
     """What is read. document: mean length of a token's document in its row; None: not known.
 
-    packed: share of micro-batches with several documents in a row, or padding. validation_rows: of
-    one validation, over all sources.
+    shared: share of rows with several documents, or padding. validation_rows: of one validation,
+    over all sources.
     """
 
     sources: Sequence[RowStatistics]
     document: float | None
-    packed: float
+    shared: float
     validation_rows: int
 
 
@@ -79,7 +84,7 @@ class Schedule:
     warmup: int
     row_length: int
     global_batch: int
-    micro_batch: int
+    micro_batch: MicroBatch
     validate_every: int | None
     checkpoint_every: int
     keep_checkpoints: int
@@ -93,9 +98,14 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnDevice:
-    """A step on one kind of device. bytes: what a device there has, None if it is not known."""
+    """A step on one kind of device. micro_batch: rows at once, as chosen for its memory.
+
+    available: bytes that are free on a device here, None if there is none. rows_on: the same rows
+    on named GPUs; 0: too many.
+    """
 
     kind: Device
+    micro_batch: int
     precision: str
     path: str
     reason: str
@@ -103,16 +113,20 @@ class OnDevice:
     memory: Memory
     peak: int
     available: int | None
+    rows_on: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """Time on a device. days: of all ranks together at work, side by side. fits: in its memory."""
+    """Time on a device. days: of all ranks together at work, side by side.
+
+    rows: that fit its memory at once; 0 if those asked for do not, None if that is not known.
+    """
 
     device: str
     days: float
     device_days: float
-    fits: bool | None
+    rows: int | None
     assumed: str
 
 
@@ -172,25 +186,21 @@ def make_plan(
     with torch.device("meta"):
         weights = count_weights(Decoder(decoder, allowed=allowed))
     scheme = as_scheme(build(decoder.encoding, allowed=allowed))
-    at_once = schedule.micro_batch * (placing.ranks // placing.context)
-    accumulation = max(1, schedule.global_batch // at_once)
-    held = Step(
+    share = max(1, schedule.global_batch // (placing.ranks // placing.context))
+    step = Step(
         decoder=decoder,
         weights=weights,
-        rows=schedule.micro_batch,
+        rows=share,
         time=schedule.row_length // placing.context,
         context=placing.context,
-        device="cpu",  # this and the path are replaced for each kind
-        path="",
-        packed=data.packed > 0,
+        packed=data.shared > 0,
         recompute=schedule.recompute,
-        accumulates=accumulation > 1,
         shards=placing.shards,
         buckets=placing.buckets,
         copied=schedule.checkpoint_async,
         muon=schedule.muon,
     )
-    on = [_on_device(kind, held, scheme, schedule, data, placing) for kind in placing.kinds]
+    on = [_on_device(kind, step, scheme, schedule, data, placing) for kind in placing.kinds]
     needed = step_flops(decoder, row_length=schedule.row_length, document=data.document)
     every = schedule.validate_every
     validations = bool(data.validation_rows) * (1 if every is None else schedule.steps // every)
@@ -202,7 +212,7 @@ def make_plan(
         data=data,
         schedule=schedule,
         ranks=placing.ranks,
-        accumulation=accumulation,
+        accumulation=max(1, share // on[0].micro_batch),
         validations=validations,
         flops=needed,
         total_flops=schedule.tokens * needed.model,
@@ -215,66 +225,38 @@ def make_plan(
     return replace(plan, warnings=[*_faults(plan, placing)])
 
 
-def attention_of(
-    scheme: Scheme, *, kind: Device, time: int, packed: bool, path: str
-) -> tuple[str, str, str, bool]:
-    """Return path and reason of attention, what its bias is, and whether there is a rotation."""
-    nothing = torch.zeros(1, 2, dtype=torch.uint8)
-    at = Positions.from_marks(nothing, packed=packed, levels=levels_of(scheme))
-    with torch.no_grad():
-        bias, rotated = bias_kind(scheme.bias(at, at)), scheme.rotation(at) is not None
-    if path != "auto":
-        return path, "as configured", bias, rotated
-    case = Case(
-        device=kind,
-        bias=bias,
-        queries="all",
-        time=time,
-        packed=packed,
-        gradients=True,
-        row_kernel=bias_row_works(),
-    )
-    rule = choose_rule(case)
-    return rule.path, rule.reason, bias, rotated
-
-
 def _on_device(
-    kind: Device, held: Step, scheme: Scheme, schedule: Schedule, data: Data, placing: Placing
+    kind: Device, step: Step, scheme: Scheme, schedule: Schedule, data: Data, placing: Placing
 ) -> OnDevice:
-    time, asked = schedule.row_length, schedule.attention
-    path, reason, bias, rotated = attention_of(
-        scheme, kind=kind, time=time, packed=held.packed, path=asked
-    )
-    if held.context > 1 and path not in _DENSE:
-        path, reason = "masked", f"a row is shared by {held.context} devices"
+    time, share, asked = schedule.row_length, step.rows, schedule.micro_batch
+    half, attention = placing.half[kind], schedule.attention
+    step, reason = placed(step, scheme, kind=kind, half=half, attention=attention)
+    here = kind == "cpu" or torch.cuda.is_available()
+    free = free_memory(torch.device(kind), processes=placing.local) if here else None
+    chosen = rows_at_once(step, asked, share=share, free=free)
+    rows = max(1, chosen) if asked == "auto" else asked
+    memory = memory_of(of_rows(step, rows, share))
     keys = None
-    if path in _DENSE:  # where a mask hides some; rows of one document need no mask
-        share = data.packed if asked == "auto" else 1.0
-        keys = share * time + (1 - share) * (time + 1) / 2
-    half, biased = placing.half[kind], bias != "none"
-    step = replace(held, device=kind, path=path, half=half, dense_bias=biased, rotated=rotated)
-    memory = memory_of(step)
+    if step.path in DENSE:  # where a mask hides some; rows of one document need no mask
+        packed = 1 - (1 - data.shared) ** rows if attention == "auto" else 1.0
+        keys = packed * time + (1 - packed) * (time + 1) / 2
     how = {"document": data.document, "recompute": schedule.recompute, "keys": keys}
+    gpus = GPUS.items() if kind == "cuda" else ()
     return OnDevice(
         kind=kind,
+        micro_batch=rows,
         precision="bf16-mixed" if half else "32-true",
-        path=path,
+        path=step.path,
         reason=reason,
-        flops=step_flops(held.decoder, row_length=time, **how),  # type: ignore[arg-type]
+        flops=step_flops(step.decoder, row_length=time, **how),  # type: ignore[arg-type]
         memory=memory,
         peak=memory.peak,
-        available=available(kind),
+        available=free,
+        rows_on={
+            name: rows_at_once(step, asked, share=share, free=gigabytes * 10**9)
+            for name, gigabytes in gpus
+        },
     )
-
-
-def available(kind: Device) -> int | None:
-    """Return the memory of this machine's devices of a kind, in bytes; None if it has none."""
-    if kind == "cuda":
-        there = torch.cuda.is_available()
-        return int(torch.cuda.get_device_properties(0).total_memory) if there else None
-    with suppress(ValueError, OSError, AttributeError):
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return None
 
 
 def _paces(
@@ -283,20 +265,20 @@ def _paces(
     for each in on:
         if each.kind == "cuda":
             work = tokens * each.flops.device + tested
-            for name, gigabytes in GPUS.items():
+            for name, rows in each.rows_on.items():
                 peak = PEAK[name]
                 days = work / (UTILISATION * peak) / 86400
                 yield Pace(
                     device=name,
                     days=days / ranks,
                     device_days=days,
-                    fits=each.peak <= _USABLE * gigabytes * 1e9,
+                    rows=rows,
                     assumed=f"{UTILISATION:.0%} of {peak / 1e12:,.0f} TFLOP/s",
                 )
         elif measured is not None:
             days = (tokens * each.flops.model + tested) / measured.flops_per_second / 86400
             said = f"at the FLOP/s of {measured.run}"
-            yield Pace(device="this machine", days=days, device_days=days, fits=None, assumed=said)
+            yield Pace(device="this machine", days=days, device_days=days, rows=None, assumed=said)
 
 
 def _checkpoints(weights: Weights, schedule: Schedule, folder: Path) -> Checkpoints:
@@ -339,11 +321,11 @@ def _faults(plan: Plan, placing: Placing) -> Iterator[str]:
             cure = "set fewer steps, or prepare more data"
             yield f"{source.source} is read {source.epochs:.1f} times: {cure}"
     for each in plan.on:
-        if each.available is not None and each.peak > _USABLE * each.available:
+        if each.available is not None and each.peak > USABLE * each.available:
+            lower = "rows.micro_batch=auto, " * (schedule.micro_batch != "auto")
             yield (
                 f"a step takes {each.peak / 1e9:.1f} GB of the {each.available / 1e9:.1f} GB that "
-                f"a device ({each.kind}) here has: set rows.micro_batch lower, recompute=true, or "
-                "trainer=fsdp2"
+                f"a device ({each.kind}) here has: set {lower}recompute=true, or trainer=fsdp2"
             )
     disk = plan.checkpoints
     if disk.needed > disk.free:

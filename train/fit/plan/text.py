@@ -65,7 +65,7 @@ def _run(plan: Plan) -> str:
     tested = f"; {counted(plan.validations, 'validation')} of {rows}"
     return (
         f"{counted(run.steps, 'step')} of {counted(run.global_batch, 'row')} "
-        f"({counted(run.micro_batch, 'row')}{devices}{passes}) "
+        f"({counted(plan.on[0].micro_batch, 'row')}{devices}{passes}) "
         f"of {run.row_length:,} tokens: {per_step:,.0f} tokens per step\n"
         f"{run.tokens:,} tokens in total, {per_weight:,.1f} per parameter"
         f"{tested if plan.validations else ''}\n"
@@ -77,6 +77,7 @@ def _run(plan: Plan) -> str:
 def _memory(plan: Plan) -> Table:
     names = [f"{each.kind}, {each.precision}" for each in plan.on]
     table = _table("memory per device", *names)
+    table.add_row("rows at once", *(f"{each.micro_batch:,}" for each in plan.on))
     for part in ("weights", "gradients", "moments", "gathered", "activations", "copy"):
         held = [getattr(each.memory, part) for each in plan.on]
         if any(held):
@@ -93,7 +94,9 @@ def _time(plan: Plan) -> Table:
         f"time (estimates; GPUs at {UTILISATION:.0%} of their peak)", "one device", *heads, ""
     )
     for pace in plan.paces:
-        rest = "" if pace.fits is None else ("fits" if pace.fits else "[red]too small[/]")
+        rest = ""
+        if pace.rows is not None:
+            rest = f"{counted(pace.rows, 'row')} at once" if pace.rows else "[red]too small[/]"
         own = [duration(pace.days)] if several else []
         known = escape(pace.assumed) + (f"; {rest}" if rest else "")
         table.add_row(pace.device, duration(pace.device_days), *own, known)
