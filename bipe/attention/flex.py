@@ -49,7 +49,9 @@ def choose_flex(*, bias: Bias | None, at: Positions) -> Attention:
     blocks, score = Blocks.of(at.document), score_mod(bias)
     row = bias.row(dtype=torch.float64) if isinstance(bias, SeparableBias) else None
     row = None if row is None else row.detach()
-    kernel = compiled(_attend) if at.document.is_cuda else _attend
+    # In a graph it is compiled with the rest; Dynamo would warn of the cache of `compiled`.
+    alone = at.document.device.type != "cpu" and not torch.compiler.is_compiling()
+    kernel = compiled(_attend) if alone else _attend
     return functools.partial(kernel, blocks=blocks, score=score, row=row)
 
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch._dynamo.utils import counters
 
+from bipe.attention import dispatch
 from bipe.attention.banded import WORTH_FROM
 from bipe.attention.dispatch import BY_DOCUMENT_FROM
 from tests.bipe.conftest import positions_of, random_batch, random_marks, small_decoder
@@ -83,6 +84,39 @@ def test_compiled_gradients_are_those_of_the_plain_blocks(compiled, scheme, pack
     plain = gradients(small_decoder(scheme, n_layer=3).double(), 7, packed=packed)
     for one, other in zip(ours, plain, strict=True):
         torch.testing.assert_close(one, other, atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("scheme", ["flat_fox", "flat_rope"])  # chosen in a block, and before it
+def test_flex_is_compiled_without_a_warning_and_named_once(
+    compiled, scheme, whole, monkeypatch, caplog
+):
+    """On the meta device, which stands for a GPU: shapes are computed, and nothing else."""
+    monkeypatch.setattr("torch.nn.attention.flex_attention._validate_device", lambda *_: None)
+    monkeypatch.setattr(dispatch, "_LOGGED", set())
+    # Dynamo warns of each place once in a process.
+    torch._dynamo.utils.warn_once_cache.clear()
+    model = compiled(scheme, attention="flex").to("meta")
+    call = torch.compile(model.logits, backend="eager") if whole else model.logits
+    with caplog.at_level("INFO", "bipe.attention"):
+        for time in (50, 60, 130):
+            tokens, at = random_batch(2, time, seed=1, documents=0.06)
+            found = call(tokens.to("meta"), at.map(lambda x: x.to("meta")))
+            assert found.shape[:2] == tokens.shape and found.is_meta
+    assert caplog.text.count("attention path: flex") == 1
+
+
+@pytest.mark.parametrize("scheme", ["flat_fox", "flat_t5"])
+def test_each_path_of_attention_is_named_once(compiled, scheme, monkeypatch, caplog):
+    monkeypatch.setattr(dispatch, "_LOGGED", set())
+    models = [compiled(scheme), compiled(scheme, attention="masked"), small_decoder("flat_rope")]
+    with caplog.at_level("INFO", "bipe.attention"), torch.no_grad():
+        for model in models:
+            for time, documents in ((50, 0.06), (60, 0.06), (60, 0.0), (BY_DOCUMENT_FROM, 0.06)):
+                model(*random_batch(2, time, seed=1, documents=documents))
+    paths = [text.split()[2] for text in caplog.messages]
+    assert sorted(paths) == sorted(set(paths)) and "masked" in paths and len(paths) > 1
 
 
 WHOLE = """
