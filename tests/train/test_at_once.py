@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,6 +16,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from bipe import DecoderConfig
+from bipe.build import build
+from bipe.encodings.base import as_scheme
+from tests.bipe.conftest import SCHEMES, small_decoder
 from tests.train.studies import curve, fresh, losses, pretrain, same_weights
 from train.data.rows.choices import uneven
 from train.data.rows.datamodule import LMDataModule
@@ -22,7 +26,16 @@ from train.data.rows.loader import IGNORED, RowLoader
 from train.fit import machine, runs
 from train.fit.module import positions_of
 from train.fit.plan import at_once, plan
-from train.fit.plan.memory import USABLE, Step, Weights, memory_of, of_rows, rows_at_once
+from train.fit.plan.memory import (
+    USABLE,
+    Step,
+    Weights,
+    count_weights,
+    memory_of,
+    of_rows,
+    placed,
+    rows_at_once,
+)
 
 AUTO = "rows.micro_batch=auto"
 PARTS = {"embedding": 8000, "encoding": 0, "attention": 8000, "mlp": 9000, "norms": 90, "head": 0}
@@ -51,6 +64,16 @@ def test_the_choice_is_the_largest_divisor_of_the_share_that_fits(share, room, h
     asked = max(1, share // 2)
     fits = peak(asked, share) <= USABLE * free + held
     assert rows_at_once(STEP, asked, share=share, free=free, held=held) == asked * fits
+
+
+def test_rows_can_be_chosen_for_every_encoding():
+    for name in SCHEMES:
+        model = small_decoder(name)
+        scheme = as_scheme(build(model.config.encoding))
+        held = replace(STEP, decoder=model.config, weights=count_weights(model))
+        for kind in ("cpu", "cuda"):
+            step, reason = placed(held, scheme, kind=kind, half=False, attention="auto")
+            assert reason and rows_at_once(step, "auto", share=6, free=1 << 40) == 6
 
 
 @given(

@@ -58,20 +58,32 @@ def _model(plan: Plan) -> Table:
 def _run(plan: Plan) -> str:
     run, flops = plan.schedule, plan.flops
     per_step = run.tokens / max(1, run.steps)
-    passes = f" x {plan.accumulation} micro-batches" if plan.accumulation > 1 else ""
-    devices = f" x {plan.ranks} devices" if plan.ranks > 1 else ""
     per_weight = run.tokens / plan.weights.total
     rows = counted(plan.data.validation_rows, "row")
     tested = f"; {counted(plan.validations, 'validation')} of {rows}"
     return (
         f"{counted(run.steps, 'step')} of {counted(run.global_batch, 'row')} "
-        f"({counted(plan.on[0].micro_batch, 'row')}{devices}{passes}) "
+        f"({_division(plan)}) "
         f"of {run.row_length:,} tokens: {per_step:,.0f} tokens per step\n"
         f"{run.tokens:,} tokens in total, {per_weight:,.1f} per parameter"
         f"{tested if plan.validations else ''}\n"
         f"{flops.forward / 1e6:,.2f} MFLOP per token forward, {flops.backward / 1e6:,.2f} "
         f"backward; {plan.total_flops:.3g} FLOP in total"
     )
+
+
+def _division(plan: Plan) -> str:
+    """Return how a step is divided: 4 rows x 8 devices x 2 micro-batches."""
+    devices = f" x {plan.ranks} devices" if plan.ranks > 1 else ""
+    share, found = plan.on[0].micro_batch * plan.accumulation, dict[str, str]()
+    for each in plan.on:
+        passes = share // each.micro_batch
+        text = f"{counted(each.micro_batch, 'row')}{devices}"
+        text += f" x {passes} micro-batches" if passes > 1 else ""
+        found.setdefault(text, each.kind)
+    if len(found) == 1:
+        return next(iter(found))
+    return "; ".join(f"{text} on {kind}" for text, kind in found.items())
 
 
 def _memory(plan: Plan) -> Table:
