@@ -10,11 +10,11 @@ import re
 from collections.abc import Mapping
 from configparser import ConfigParser
 from functools import lru_cache
-from importlib import import_module
+from importlib import import_module, metadata
 from pathlib import Path, PurePath
 from typing import Any, Final
 
-from segmenters.base import Segmenter
+from segmenters.base import Segmenter, SegmenterError
 
 # Names of conf/segmenter, and some more, that differ from those of their classes only in capitals.
 _ALIKE = (
@@ -153,3 +153,17 @@ def route_of_set(name: str) -> str | None:
     known = name.lower()
     plain = (_NOT_A_NAME.sub("", word) for word in (known, _SEPARATOR.split(known)[0]))
     return next((route for word in plain if (route := _BY_SET.get(word))), None)
+
+
+def installed(*packages: str) -> dict[str, str]:
+    """Return the versions of packages on which cuts depend; SegmenterError if one is not known."""
+    found = {}
+    for name in packages:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            raise SegmenterError(
+                f"cuts depend on the version of {name}, which has no package metadata: "
+                f"pip install --force-reinstall {name}"
+            ) from None
+    return found

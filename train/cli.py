@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import suppress
 
+from bipe import __version__
 from train import stop
 from train.errors import ConfigError, is_mendable
 from train.launch.commands import COMMANDS as _COMMANDS
@@ -51,7 +53,10 @@ def _main(words: list[str]) -> int:
     elif words[:1] in (["-V"], ["--version"]):
         from importlib.metadata import version
 
-        print(f"bipe {version('bipe')}")
+        number = __version__
+        with suppress(Exception):  # a checkout that is not installed has no metadata
+            number = version("bipe")
+        print(f"bipe {number}")
         return 0
     elif words:
         return _command(words)

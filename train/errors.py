@@ -97,5 +97,7 @@ def install_command(extra: str) -> str:
     from importlib.metadata import requires
 
     marker = re.compile(rf"extra == ['\"]{re.escape(extra)}['\"]")
-    lines = [line for line in requires("bipe") or () if marker.search(line)]
-    return f"pip install {shlex.join(line.partition(';')[0].strip() for line in lines)}"
+    with contextlib.suppress(Exception):  # a copy of the files, without metadata
+        lines = [line for line in requires("bipe") or () if marker.search(line)]
+        return f"pip install {shlex.join(line.partition(';')[0].strip() for line in lines)}"
+    return f"pip install the packages of the extra {extra}, listed in bipe's pyproject.toml"

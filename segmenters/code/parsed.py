@@ -26,6 +26,7 @@ from segmenters.code.minified import LANGUAGES, statement_ends
 from segmenters.code.statements import VISIBLE, closing, definitions, methods
 from segmenters.code.tables import TABLES, Kinds, grammar_of, kinds_of
 from segmenters.places import character_ends, line_ends, rows_of
+from segmenters.registry import installed
 
 # Bytes. Larger pieces cut fewer statements at their ends; but unforeseen kinds of text may take
 # time quadratic in a piece, and twice the text takes at most 2.5 times as long only in several
@@ -97,10 +98,7 @@ def cure(rule: str) -> str | None:
 
 def versions(language: str) -> dict[str, str]:
     """Return the installed versions of tree-sitter and of the grammar."""
-    from importlib.metadata import version
-
-    package = grammar_of(language)[0].replace("_", "-")
-    return {name: version(name) for name in ("tree-sitter", package)}
+    return installed("tree-sitter", grammar_of(language)[0].replace("_", "-"))
 
 
 def logical_ends(text: str, language: str) -> Cuts:

@@ -10,7 +10,8 @@ side, so it reads pieces of bounded length, and the time is linear in the text.
 import os
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from importlib.metadata import version as version_of
+
+from segmenters.registry import installed
 
 os.environ.setdefault("PYTHAINLP_READ_ONLY", "1")  # else it makes a folder in the user's home
 
@@ -23,7 +24,7 @@ _AROUND, _PIECE = 100, 600
 
 def versions() -> dict[str, str]:
     """Return the versions of PyThaiNLP, which holds dictionary and model, and of its reader."""
-    return {name: version_of(name) for name in ("pythainlp", "python-crfsuite")}
+    return installed("pythainlp", "python-crfsuite")
 
 
 def sentence_starts(text: str, places: Sequence[int]) -> list[int]:

@@ -138,7 +138,7 @@ def _runs(pid: int) -> bool:
         return False
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (OSError, IndexError):  # no such system, or it has just ended
+    except (OSError, ValueError, IndexError):  # no such system, or it has just ended
         return True
     return state not in ("Z", "X")
 

@@ -10,6 +10,7 @@ new lengths are added. Cells of equal models are measured once.
 
 import datetime
 import json
+import logging
 import math
 import time
 from abc import ABC, abstractmethod
@@ -38,6 +39,8 @@ from train.fit.checkpoints.reading import load_place
 from train.fit.machine import environment
 from train.fit.runs import ENVIRONMENT
 from train.fit.trained_run import TrainedRun
+
+log = logging.getLogger("bipe")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +152,10 @@ class _Run:
     @cached_property
     def _trained(self) -> Decoder:
         place = self._run.folder / ENVIRONMENT
-        write_whole(place, json.dumps(environment(), indent=1) + "\n")
+        try:
+            write_whole(place, json.dumps(environment(), indent=1) + "\n")
+        except Exception as fault:  # a record: no reason to measure nothing
+            log.warning("%s is not written: %s", place, fault)
         assert self._run.place is not None
         model, _ = load_place(self._run.place, allowed=self._allowed)
         return model.eval().to("cuda" if torch.cuda.is_available() else "cpu")

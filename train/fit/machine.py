@@ -5,14 +5,15 @@ import json
 import logging
 import os
 import platform
+import re
 import resource
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from lightning.fabric.plugins.environments import ClusterEnvironment
 
 log = logging.getLogger("bipe")
+T = TypeVar("T")
+
+_GIT_S = 10  # seconds that git may take, each time
+_COMMIT = re.compile("[0-9a-f]{40,64}")
 _GAIN = 1.1  # of bfloat16 products, so that they pay for the casts of autocast
 _RATES = "products.json"  # in the user's folder: rates by device, threads, torch and width
 # Files of a control group, version 2 or 1: its limit, what it takes, and the part that is spare.
@@ -73,7 +78,7 @@ def product_rates(
     They are measured once for each width and kept in the user's folder, so that all runs of a
     comparison decide alike. anew: forget what is kept.
     """
-    name = torch.cuda.get_device_name() if device == "cuda" else _cpu_name()
+    name = torch.cuda.get_device_name() if device == "cuda" else noted(_cpu_name)
     key = f"{name}, {torch.get_num_threads()} threads, torch {torch.__version__}, width {width}"
     place = None
     with suppress(RuntimeError):  # no home: measured each time
@@ -85,7 +90,7 @@ def product_rates(
     dtypes = (torch.float32, torch.bfloat16)
     full, half = (product_rate(dtype, width=width, device=device) for dtype in dtypes)
     if place:
-        with suppress(OSError):
+        with suppress(OSError, UserError):  # a full disk, or a home that cannot be written
             place.parent.mkdir(parents=True, exist_ok=True)
             write_whole(place, json.dumps(known | {key: [full, half]}, indent=1) + "\n")
     return full, half
@@ -149,7 +154,7 @@ def free_memory(device: torch.device, *, processes: int = 1) -> int | None:
     """
     if device.type == "cuda":
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return torch.cuda.mem_get_info(device)[0] + unused
+        return noted(lambda: torch.cuda.mem_get_info(device)[0] + unused)
     found = [*_host_memory()] if device.type == "cpu" else []
     return max(0, min(found)) // processes if found else None
 
@@ -188,29 +193,34 @@ def _field(path: Path, name: str) -> int:
     return int(words[words.index(name) + 1])
 
 
-def known_version(package: str) -> str | None:
-    """Return the version of a package; None if it has no metadata, which loses no results."""
+def noted(find: Callable[[], T]) -> T | None:
+    """Return what is only recorded; None if it cannot be found out, which must cost no results."""
     try:
-        return __version__ if package == "bipe" else version(package)
-    except PackageNotFoundError:
+        return find()
+    except Exception:
         return None
+
+
+def known_version(package: str) -> str | None:
+    return __version__ if package == "bipe" else noted(lambda: version(package))
 
 
 def revision() -> dict[str, Any]:
     """Return the commit of the checkout that runs, and whether its files differ from it."""
     here = Path(__file__)
     git = partial(_output, "git", "-C", str(here.parent))
-    if git("ls-files", "--error-unmatch", here.name) is None:  # installed, or no git
+    tracked = git("ls-files", "--error-unmatch", here.name)  # None: installed, or no git
+    commit = None if tracked is None else git("rev-parse", "HEAD")
+    if commit is None or not _COMMIT.fullmatch(commit):
         return {"commit": None, "changed": None}
-    commit, changed = git("rev-parse", "HEAD"), git("status", "--porcelain", "-uno")
+    changed = git("status", "--porcelain", "-uno")
     return {"commit": commit, "changed": None if changed is None else bool(changed)}
 
 
 def _output(*words: str) -> str | None:
-    with suppress(OSError, subprocess.SubprocessError):
-        done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=True)
-        return done.stdout.strip()
-    return None
+    how: Any = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "check": True}
+    done = noted(lambda: subprocess.run(words, timeout=_GIT_S, errors="replace", **how))
+    return None if done is None else done.stdout.strip()
 
 
 def environment() -> dict[str, Any]:
@@ -219,17 +229,17 @@ def environment() -> dict[str, Any]:
         **revision(),
         "python": platform.python_version(),
         **{name: known_version(name) for name in ("torch", "lightning", "spacy", "tokenizers")},
-        "platform": platform.platform(),
-        "cpu": _cpu_name(),
+        "platform": noted(platform.platform),
+        "cpu": noted(_cpu_name),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
-        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "gpu": noted(lambda: torch.cuda.get_device_name() if torch.cuda.is_available() else None),
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
 
 
 def _cpu_name() -> str:
-    with suppress(OSError):
+    with suppress(*_UNREADABLE):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()

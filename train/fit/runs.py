@@ -31,7 +31,7 @@ from train.data.store.folder import differences
 from train.disk.files import read_yaml, user_state, write_whole
 from train.disk.lock import locked
 from train.disk.manifest import redacted
-from train.errors import RunError
+from train.errors import DataError, RunError
 from train.fit.checkpoints.places import CHECKPOINTS as CHECKPOINTS
 from train.fit.checkpoints.places import CONFIG as CONFIG
 from train.fit.checkpoints.places import METRICS as METRICS
@@ -123,7 +123,7 @@ def remember_allowed(folder: Path, packages: Collection[str]) -> None:
     names = {name.rstrip(".").partition(".")[0] for name in packages}
     found = {name: _home_of(name) for name in sorted(names)}
     # No home, or a full one: the words are needed again.
-    with contextlib.suppress(OSError, RuntimeError):
+    with contextlib.suppress(OSError, RuntimeError, RunError, DataError):
         note = _note(folder)
         if found:
             note.parent.mkdir(parents=True, exist_ok=True)

@@ -142,7 +142,9 @@ FULL = "failed: OSError: [Errno 28] No space left on device"
 FAILURES = {
     "Begins": FULL,
     "Records": FULL,
+    "Draws": FULL,
     "Finishes": "failed: ConnectionResetError: Connection lost",
+    "OfLightning": "failed: ConnectionResetError: Connection lost",
     "Exits": "ended with status 7",
     "Hangs": "did not finish within",
     "HangsAtTheStart": "did not finish within",
@@ -161,6 +163,40 @@ def test_loggers_that_fail_are_told_once_each_and_the_training_goes_on(smoke, ca
         assert message.startswith(f"logger.{name} {reason}")
         assert message.endswith("training continues without it; metrics.csv has every number")
     assert [row["step"] for row in curve(run)] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    "fault", [PermissionError("denied"), ValueError("null"), RuntimeError("x")]
+)
+@pytest.mark.parametrize("place", ["subprocess.Popen", "threading.Thread.start"])
+def test_a_logger_that_cannot_be_started_costs_no_training(
+    place, fault, monkeypatch, caplog, tmp_path
+):
+    def broken(*_, **__):
+        raise fault
+
+    monkeypatch.setattr(f"train.fit.watching.tracking.{place}", broken)
+    given = {"folder": tmp_path, "config": {}, "facts": dict, "allowed": ()}
+    one = tracking.Tracking(loggers={"own": {"_target_": f"{OWN}Finishes"}}, **given)
+    one.begin()
+    one.send({"step": 1, "loss": 2.0}, 1)
+    one.end(failed=False)
+    (message,) = told(caplog)
+    assert message.startswith(f"logger.own cannot be started ({fault})")
+
+
+def test_numbers_that_cannot_be_written_down_end_a_logger_alone(monkeypatch, caplog, tmp_path):
+    class Odd:
+        def __str__(self):
+            raise RuntimeError("odd")
+
+    monkeypatch.setattr(tracking.subprocess, "Popen", Popen)
+    given = {"folder": tmp_path, "config": {"x": Odd()}, "facts": dict, "allowed": ()}
+    monkeypatch.setattr(tracking, "redacted", lambda config: config)
+    one = tracking.Tracking(loggers={"own": {"_target_": f"{OWN}Finishes"}}, **given)
+    one.begin()
+    one.end(failed=False)
+    assert told(caplog)[0].startswith("logger.own cannot be told of begin (odd)")
 
 
 @pytest.mark.slow

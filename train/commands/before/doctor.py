@@ -77,7 +77,8 @@ def doctor(config: Config | None, *, study: str, options: Mapping[str, str]) -> 
 def _machine(config: Config | None) -> Iterator[Finding]:
     known = environment()
     names = ("bipe", "python", "torch", "lightning", "spacy", "tokenizers")
-    yield Finding("versions", "ok", ", ".join(f"{name} {known[name]}" for name in names))
+    versions = ", ".join(f"{name} {known[name] or 'unknown'}" for name in names)
+    yield Finding("versions", "ok", versions)
     yield Finding("system", "ok", f"{known['platform']}, {known['cpu']}")
     yield _devices()
     yield _threads()

@@ -9,6 +9,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from itertools import groupby
@@ -143,7 +144,7 @@ def _version(package: str) -> str:
     if package == STANDARD_LIBRARY:
         return ".".join(map(str, sys.version_info[:3]))
     found = _metadata(package)
-    return found["Version"] if found else "unknown"
+    return str((found and found.get("Version")) or "unknown")
 
 
 def _licence(package: str) -> str:
@@ -156,8 +157,9 @@ def _licence(package: str) -> str:
 
 
 def _metadata(package: str) -> Any:
-    try:
+    """Return what a package says of itself, which is only recorded; None if it says nothing."""
+    with suppress(Exception):
         return metadata.metadata(package)
-    except metadata.PackageNotFoundError:
-        names = metadata.packages_distributions().get(package)
-        return metadata.metadata(names[0]) if names else None
+    with suppress(Exception):
+        return metadata.metadata(metadata.packages_distributions()[package][0])
+    return None

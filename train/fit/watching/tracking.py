@@ -110,8 +110,10 @@ class _Process:
         # A service of wandb that another run here started would take this run's id for in use.
         around = {name: value for name, value in os.environ.items() if name != "WANDB_SERVICE"}
         around["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+        self._process: subprocess.Popen[str] | None = None
+        self._reader = threading.Thread(target=self._read, name=self._label, daemon=True)
         try:
-            self._process: subprocess.Popen[str] | None = subprocess.Popen(
+            self._process = subprocess.Popen(
                 [sys.executable, "-m", "train.fit.watching.recorder"],
                 env=around,
                 stdin=subprocess.PIPE,
@@ -120,13 +122,13 @@ class _Process:
                 text=True,
                 start_new_session=True,  # Ctrl-C is for the training
             )
-        except OSError as error:
-            self._process = None
+            self._reader.start()
+            threading.Thread(target=self._write, name=self._label, daemon=True).start()
+        except Exception as error:  # whatever it is: only records are lost
             self._give_up(f"cannot be started ({error})")
-            return
-        self._reader = threading.Thread(target=self._read, name=self._label, daemon=True)
-        self._reader.start()
-        threading.Thread(target=self._write, name=self._label, daemon=True).start()
+            if self._process is not None:
+                self._process.communicate()  # it was killed
+                self._process = None
         self.send(begin)
 
     def send(self, message: Mapping[str, Any]) -> None:
@@ -137,6 +139,8 @@ class _Process:
             self._messages.put_nowait(json.dumps(message, default=str))
         except queue.Full:
             self._give_up("does not keep up")
+        except Exception as error:
+            self._give_up(f"cannot be told of {message['do']} ({error})")
 
     def join(self, seconds: float) -> float:
         """Wait for the process at most so long; return the seconds that are left."""

@@ -56,16 +56,21 @@ def watched(
         failed = False
     finally:
         tracking.end(failed=failed)
-    if trainer.is_global_zero:
+    if not trainer.is_global_zero:
+        return
+    try:
         # A model whose sources have different segmenters is stored without one.
         asks = reads_segments(model.scheme) and not (written / SEGMENTER).is_file()
         source = next(iter(rows.source_names)) if asks else None
         found = read_numbers(metrics)
         _show(end_lines(found, folder=folder, model=written, config=config, source=source))
+    except Exception as fault:  # the model is written
+        log.warning("%s is finished, but its numbers cannot be shown: %s", folder, fault)
 
 
 def _show(lines: Sequence[str]) -> None:
-    print("\n".join(lines), file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError):  # a log on a full disk, a pipe that is closed
+        print("\n".join(lines), file=sys.stderr, flush=True)
 
 
 class ProgressBar(EachStep):
@@ -90,7 +95,7 @@ class ProgressBar(EachStep):
             self._bar.update(self._task, completed=step, text=self._text(module.metrics))
         elif step % self.every == 0 or step == steps:
             text, left = self._text(module.metrics), self._clock.left(step, steps)
-            print(f"{self.title}  step {step}/{steps}  {text}  {left}", file=sys.stderr, flush=True)
+            _show([f"{self.title}  step {step}/{steps}  {text}  {left}"])
 
     def on_validation_end(self, trainer: lightning.Trainer, module: Any) -> None:
         if not trainer.is_global_zero:
@@ -100,7 +105,7 @@ class ProgressBar(EachStep):
         if self._bar is not None:
             self._bar.console.print(text, highlight=False)
         else:
-            print(text, file=sys.stderr, flush=True)
+            _show([text])
 
     def on_train_end(self, *_: Any) -> None:
         if self._bar is not None:

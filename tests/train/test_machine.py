@@ -1,0 +1,157 @@
+"""What is only recorded of a machine costs no run: its sources are taken away, one and all."""
+
+import json
+import sys
+import time
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+from unittest import mock
+
+import pytest
+import torch
+
+from bipe import __version__
+from segmenters import SegmenterError
+from segmenters.code.lines import Lines
+from tests.train.studies import pretrain, same_weights
+from train import errors
+from train.cli import main
+from train.data.reading import corpora
+from train.disk.files import read_lines
+from train.errors import install_command
+from train.fit import machine, runs
+from train.fit.watching import watch
+
+FAULTS = (PackageNotFoundError("bipe"), PermissionError("denied"), RuntimeError("x"), KeyError("x"))
+NOTHING = {"commit": None, "changed": None}
+
+
+def broken(fault):
+    return mock.Mock(side_effect=fault)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_environment_has_every_key_whatever_cannot_be_found_out(fault, monkeypatch):
+    keys = machine.environment().keys()
+    places = (machine.platform, "platform"), (machine.subprocess, "run"), (machine, "version")
+    for owner, name in (*places, (machine, "_cpu_name"), (torch.cuda, "is_available")):
+        monkeypatch.setattr(owner, name, broken(fault))
+    found = json.loads(json.dumps(machine.environment()))
+    assert found.keys() == keys
+    known = {name for name, value in found.items() if value is not None}
+    assert known == {"bipe", "python", "cores", "threads", "created"}
+
+
+COMMIT = "a" * 40
+GITS = {
+    "missing": (None, NOTHING),
+    "hangs": ("exec sleep 60", NOTHING),
+    "fails": ("exit 128", NOTHING),
+    "says nothing": ("exit 0", NOTHING),
+    "junk": (r"printf '\377\376 or so'", NOTHING),
+    "hangs later": (f"case $* in *status*) exec sleep 60;; esac; echo {COMMIT}",
+                    {"commit": COMMIT, "changed": None}),
+    "works": (f"case $* in *status*) ;; *) echo {COMMIT};; esac",
+              {"commit": COMMIT, "changed": False}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", GITS)
+def test_git_that_is_missing_hangs_or_prints_junk_is_no_commit(kind, tmp_path, monkeypatch):
+    script, expected = GITS[kind]
+    if script is not None:
+        (tmp_path / "git").write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin" if script else str(tmp_path))
+    monkeypatch.setattr(machine, "_GIT_S", 0.5)
+    begin = time.monotonic()
+    assert machine.revision() == expected
+    assert time.monotonic() - begin < 20
+
+
+def test_without_proc_the_processor_has_the_name_that_python_knows(monkeypatch):
+    read = Path.read_text
+    for fault in (PermissionError("denied"), UnicodeDecodeError("utf-8", b"\xff", 0, 1, "junk")):
+
+        def refused(path, *rest, fault=fault, **options):
+            if str(path).startswith("/proc"):
+                raise fault
+            return read(path, *rest, **options)
+
+        monkeypatch.setattr(Path, "read_text", refused)
+        assert machine._cpu_name() == machine.platform.processor()
+        assert machine.free_memory(torch.device("cpu")) > 0
+
+
+@pytest.mark.parametrize("home", ["none", "a file", "not to be written"])
+def test_without_a_home_rates_are_measured_each_time_and_nothing_is_remembered(
+    home, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(machine, "product_rate", lambda dtype, **_: float(dtype.itemsize))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    if home == "none":
+        monkeypatch.delenv("XDG_STATE_HOME")
+        monkeypatch.setattr(Path, "home", broken(RuntimeError("no home")))
+    elif home == "a file":
+        (tmp_path / "state").write_text("")
+    else:  # as after a failing rename: what is there cannot be replaced
+        (tmp_path / "state" / "bipe" / "products.json" / "x").mkdir(parents=True)
+        monkeypatch.setattr(runs, "_note", lambda folder: tmp_path / "state" / "bipe")
+    assert machine.product_rates(64) == (4.0, 2.0)
+    runs.remember_allowed(tmp_path / "run", ["tests"])
+    assert home == "not to be written" or runs.allowed_of(tmp_path / "run") == []
+
+
+@pytest.fixture
+def nothing_known(monkeypatch):
+    """As in a copy of the files that nobody installed, without git, home or /proc/cpuinfo."""
+    monkeypatch.setattr(machine, "version", broken(PackageNotFoundError("bipe")))
+    monkeypatch.setattr(machine.subprocess, "run", broken(FileNotFoundError("git")))
+    monkeypatch.setattr(machine, "_cpu_name", broken(PermissionError("denied")))
+    monkeypatch.setattr(machine.platform, "platform", broken(OSError("junk")))
+    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null/state")
+    for name in ("version", "metadata", "requires", "distribution"):
+        monkeypatch.setattr(f"importlib.metadata.{name}", broken(PackageNotFoundError("bipe")))
+
+
+def test_a_run_is_trained_and_evaluated_where_nothing_is_known_of_the_machine(
+    smoke, bipe, finished, nothing_known, caplog
+):
+    run = pretrain(*smoke)
+    assert same_weights(run, finished("bipe_rope"))
+    (run / runs.ENVIRONMENT).mkdir()  # nor can it be written
+    words = ("evaluate.probes=[]", "evaluate.lengths=[1]", "evaluate.documents=1")
+    assert bipe("evaluate", *words)[0] == 0
+    assert [row["measure"] for row in read_lines(run / runs.EVALUATION)].count("perplexity") == 1
+    assert f"{run / runs.ENVIRONMENT} is not written" in caplog.text
+
+
+def test_a_checkout_without_metadata_has_the_version_of_its_code(nothing_known, capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"bipe {__version__}\n"
+
+
+def test_the_machine_is_examined_without_metadata(nothing_known, monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(errors, "_CHECKOUT", tmp_path)
+    assert main(["doctor", "--json"]) == 0
+    found = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
+    assert f"bipe {__version__}, " in found["versions"]["text"]
+    assert "torch unknown" in found["versions"]["text"]
+    assert install_command("ray").endswith("the extra ray, listed in bipe's pyproject.toml")
+
+
+def test_a_version_on_which_cuts_depend_is_asked_for_in_one_line(nothing_known):
+    with pytest.raises(SegmenterError, match="the version of tree-sitter, which has no package"):
+        Lines(language="rust", granularity="logical").fingerprint()
+    assert Lines(language="rust", granularity="physical").fingerprint()
+
+
+def test_sources_have_a_provenance_without_metadata(nothing_known):
+    assert corpora._version("numpy") == "unknown"
+    assert corpora._licence("numpy") == "not stated (numpy)"
+
+
+def test_a_log_on_a_full_disk_ends_no_training(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", mock.Mock(write=broken(OSError(28, "No space left"))))
+    watch._show(["step 1/2"])
