@@ -83,10 +83,13 @@ def read_config(folder: Path) -> dict[str, Any]:
             f'this folder: python -c "from bipe.checkpoint import seal_model as seal; '
             f"seal('{folder}')\""
         )
-    if found != FORMAT:
+    if found is None and "model_type" in content:
         raise CheckpointError(
-            f"{path}: format must be {FORMAT!r}; bipe.layouts reads other layouts"
+            f"{folder} is a folder of Hugging Face transformers; bipe convert {folder} to=bipe "
+            "out=RUN makes a run of it"
         )
+    if found != FORMAT:
+        raise CheckpointError(f"{path}: format must be {FORMAT!r}, was: {found!r}")
     if not is_sealed(text, content):
         raise CheckpointError(f"{path}: has changed since it was written: its seal does not match")
     parts = ("decoder", "notes", "files")

@@ -21,6 +21,7 @@ from bipe.extension.extend import (
     Extension,
     OriginalLength,
     Report,
+    Unrecorded,
     extend_config,
     original_length,
 )
@@ -65,6 +66,7 @@ __all__ = [
     "Separators",
     "Split",
     "Swap",
+    "Unrecorded",
     "Window",
     "YaRN",
     "extend_config",

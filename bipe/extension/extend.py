@@ -44,6 +44,10 @@ STRATEGY = Stretch | Far | Retrofit
 _KINDS = ("kept", "blended", "interpolated", "stopped")
 
 
+class Unrecorded(ValueError):
+    """The notes of a model lack the positions of its training, which a strategy needs."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OriginalLength:
     """A length in positions, its unit, and the source of the number."""
@@ -78,16 +82,17 @@ def original_length(notes: Mapping[str, Any], *, unit: Unit | int) -> OriginalLe
         seen = notes["positions"]["segment"]
         last, maximum = int(seen[_PERCENTILE]), int(seen["maximum"])
     except (KeyError, TypeError):
-        raise ValueError(
-            f"the notes of the model have no positions.segment.{_PERCENTILE}: it was trained by "
-            "an older version; set unit to a number of segments, or to tokens"
+        raise Unrecorded(
+            f"the notes of the model have no positions.segment.{_PERCENTILE}: it was trained "
+            "elsewhere, or by an older version; set unit to a number of segments, or to tokens"
         ) from None
     if last < 0:
         raise ValueError("the notes of the model count no tokens; set unit to a number of segments")
     return OriginalLength(
         length=last + 1,
         unit="segments",
-        source=f"{_PERCENTILE} of the indices in training, the largest was {maximum}",
+        source=f"{_PERCENTILE} of the indices in {seen.get('rows', 'training')}, the largest was "
+        f"{maximum}",
     )
 
 
@@ -244,7 +249,7 @@ def _tokens_per_segment(notes: Mapping[str, Any]) -> float:
         )
         return round(tokens / segments, 1)
     except (KeyError, TypeError, ZeroDivisionError):
-        raise ValueError(
+        raise Unrecorded(
             "the notes of the model have no positions: it was trained elsewhere; set stretch.step, "
             "the tokens per segment (bipe evaluate statistics counts them)"
         ) from None

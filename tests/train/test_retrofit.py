@@ -138,19 +138,72 @@ def test_a_teacher_holds_the_model_near_its_base(taught, base):
     assert held < free
 
 
-def test_a_model_from_elsewhere_is_retrofitted_with_data_and_a_step(
-    retrofit, base, data, tmp_path, capsys
+@pytest.fixture
+def foreign(tmp_path, capsys):
+    """Make of a run one that was trained elsewhere: through a folder of transformers."""
+
+    def made(run):
+        folder, out = tmp_path / "hf", tmp_path / "theirs"
+        assert main(["convert", str(run), "to=hf", f"out={folder}"]) == 0
+        (folder / "bipe.json").unlink()  # what only we write
+        assert main(["convert", str(folder), "to=bipe", f"out={out}"]) == 0
+        capsys.readouterr()
+        return out
+
+    return made
+
+
+def test_a_model_from_elsewhere_takes_its_step_from_the_data(
+    retrofit, foreign, base, data, tmp_path
 ):
-    folder, run = tmp_path / "hf", tmp_path / "run"
-    assert main(["convert", str(base), "to=hf", f"out={folder}"]) == 0
-    (folder / "bipe.json").unlink()  # what only we write
-    assert main(["convert", str(folder), "to=bipe", f"out={run}"]) == 0
-    capsys.readouterr()
-    words = (f"checkpoint={run}", "name=taught", "steps=2")
+    words = (f"checkpoint={foreign(base)}", "name=taught", "steps=2")
     status, told = retrofit(*words)
     assert status == 2 and "does not name its training data; set data=FOLDER" in told
-    status, told = retrofit(*words, f"data={data}")
+    status, told = retrofit(*words, f"out={tmp_path}/none", "steps=0")
     assert status == 2 and "set stretch.step, the tokens per segment" in told
-    words = (*words, f"data={data}", "stretch.step=9.0")
-    assert retrofit(*words)[0] == 0
-    assert config_of(tmp_path / "taught")["decoder"]["encoding"]["step"] == 9
+    assert "or set data=FOLDER" in told
+    status, told = retrofit(*words, f"data={data}")
+    assert status == 0
+    assert f"counted in rows of 64 tokens of {data}: " in told
+    step = config_of(tmp_path / "taught")["decoder"]["encoding"]["step"]
+    seen = config_of(base)["notes"]["positions"]
+    assert step == pytest.approx((seen["token"]["p99.9"] + 1) / (seen["segment"]["p99.9"] + 1), 0.2)
+    assert f"{step:.1f} tokens per segment" in told
+    words = (*words, f"data={data}", "stretch.step=9.0", "name=typed")
+    status, told = retrofit(*words)
+    assert status == 0 and "counted in" not in told
+    assert config_of(tmp_path / "typed")["decoder"]["encoding"]["step"] == 9
+
+
+def test_a_bilevel_model_from_elsewhere_takes_its_original_length_from_the_data(
+    foreign, finished, data, tmp_path, capsys
+):
+    run = finished("bipe_rope")
+    seen = config_of(run)["notes"]["positions"]["segment"]["p99.9"] + 1
+    words = (f"checkpoint={foreign(run)}", f"data={data}", f"out={tmp_path}", "stretch=yarn")
+    assert main(["extend", "experiment=smoke", *words, "steps=0", "name=longer"]) == 0
+    stretch = config_of(tmp_path / "longer")["notes"]["stretch"][0]
+    assert stretch["original"]["length"] == pytest.approx(seen, abs=2)
+    assert stretch["original"]["source"].startswith("p99.9 of the indices in rows of ")
+    assert " segments per row" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("extend", "checkpoint={}"), ("retrofit", "checkpoint={}"), ("generate", "{}", "-p", "a"),
+     ("scrolls", "task=fact_lookup", "checkpoint={}"), ("evaluate", "evaluate.runs={}"),
+     ("report", "report.runs=[{}]")],
+)  # fmt: skip
+@pytest.mark.parametrize("hub", [True, False])
+def test_a_folder_of_transformers_gets_the_command_that_makes_a_run_of_it(
+    words, hub, tmp_path, capsys
+):
+    folder = tmp_path / "a llama"
+    folder.mkdir()
+    (folder / "config.json").write_text('{"model_type": "llama"}')
+    place, quoted = ("hf://ours/llama",) * 2 if hub else (str(folder), f"'{folder}'")
+    words = [word.format(f'"{place}"' if "[" in word else place) for word in words]
+    assert main([*words, f"out={tmp_path}/out"]) == 2
+    told = capsys.readouterr().err
+    assert f"bipe convert {quoted} to=bipe out=RUN makes a run of it" in told
+    assert told.count("\n") == 1 and not (tmp_path / "out").exists()

@@ -15,6 +15,7 @@ retrofit are strategies as well (docs/retrofit.md), so that both commands take a
 """
 
 import dataclasses
+import functools
 import logging
 import sys
 from collections.abc import Mapping
@@ -30,19 +31,23 @@ from torch import Tensor
 
 from bipe import Decoder, DecoderConfig
 from bipe.build import TARGET, find
-from bipe.extension import STRATEGY, Extension, Retrofit, extend_config
+from bipe.extension import STRATEGY, Extension, Retrofit, Unrecorded, extend_config
 from train.commands.pretrain import fit_of, refuse_long_rows, rows_of
 from train.config import Config, allowed_prefixes, slug
 from train.data.rows.datamodule import LMDataModule
+from train.data.rows.loader import RowLoader
+from train.data.store.folder import MANIFEST, folders_of
 from train.errors import ConfigError
 from train.fit import runs
 from train.fit.base_run import BaseRun, find_base_run
 from train.fit.checkpoints.places import find_place
 from train.fit.handover import read_files
-from train.fit.module import Adaptation
+from train.fit.module import Adaptation, positions_of
 from train.fit.training import Start, train_model, write_untrained
+from train.fit.watching.index_counts import IndexCounts
 
 log = logging.getLogger("bipe")
+_COUNTED, _AT_ONCE = 1_000_000, 16_384  # tokens whose positions are counted, and of a batch of them
 _Command = Literal["extend", "retrofit"]
 
 
@@ -134,14 +139,57 @@ def stretched(base: BaseRun, config: Config) -> Extension | None:
         raise ConfigError(
             "extend.unit and stretch.original_length both set the original length; remove one"
         )
+    made = functools.partial(
+        extend_config, base.decoder, description, unit=unit, allowed=config.allowed
+    )
     try:
-        return extend_config(
-            base.decoder, description, notes=base.notes, unit=unit, allowed=config.allowed
-        )
+        try:
+            return made(notes=base.notes)
+        except Unrecorded as fault:
+            row_length = config.row_length if issubclass(kind, Retrofit) else None
+            notes = counted_notes(base, config, row_length=row_length, lacking=fault)
+            return made(notes=notes)
     except ValueError as fault:
         own = any(str(fault).startswith(f"{key} must") for key in description)
         cure = "; longer rows alone need no stretch: stretch=null" * ("cannot be" in str(fault))
         raise ConfigError(f"{'stretch.' if own else f'{base.home}: '}{fault}{cure}") from fault
+
+
+def counted_notes(
+    base: BaseRun, config: Config, *, row_length: int | None, lacking: Unrecorded
+) -> dict[str, Any]:
+    """Return the notes of a model from elsewhere with the positions that the data would give it.
+
+    row_length: of the rows that are counted, in tokens; None: that of the model. Raises `lacking`,
+    with its cure, if there is no data.
+    """
+    if not all((folder / MANIFEST).is_file() for folder in folders_of(config.data).values()):
+        raise ValueError(f"{lacking}, or set data=FOLDER, data to count them in") from lacking
+    plain = dataclasses.replace(
+        config.rows, packing="concat", split_documents="restart", prompt_level=None, curriculum=None
+    )
+    length = row_length or int(base.notes.get("row_length") or config.row_length)
+    rows = rows_of(dataclasses.replace(config, row_length=length, rows=plain, epochs=None))
+    base.refuse_other_data(rows.sets)
+    refuse_long_rows(rows)
+    found = _positions(rows)
+    token, segment = (found[name]["p99.9"] + 1 for name in ("token", "segment"))
+    where = f"rows of {length} tokens of {rows.sets.folder}"
+    say(
+        f"{base.home} does not record the positions of its training; counted in {where}: "
+        f"{token / segment:.1f} tokens per segment, {segment} segments per row"
+    )
+    return {**base.notes, "positions": {**found, "segment": {**found["segment"], "rows": where}}}
+
+
+def _positions(rows: LMDataModule) -> dict[str, dict[str, int]]:
+    """Return the notes on the positions in the first rows of a run."""
+    counts, order, at_once = IndexCounts(), rows.order(), max(1, _AT_ONCE // rows.row_length)
+    steps = -(-min(len(order) * rows.row_length, _COUNTED) // (at_once * rows.row_length))
+    loader = RowLoader(order=order, micro_batch=at_once, global_batch=at_once, steps=steps)
+    for batch in loader.batches():
+        counts.add(positions_of(batch))
+    return counts.summary(torch.device("cpu"))
 
 
 def folder_of(config: Config, base: BaseRun, name: str) -> Path:

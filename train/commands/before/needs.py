@@ -20,6 +20,7 @@ from typing import Any, Literal
 from bipe.build import TARGET
 from train.config import Config
 from train.data.store.folder import folders_of, override_of, read_top
+from train.disk.files import read_json
 from train.errors import ConfigError, DataError, MissingPackage, install_command
 from train.fit import runs
 from train.fit.checkpoints.places import Place, find_place, find_places
@@ -68,12 +69,26 @@ def require_run(place: Any, *, key: str) -> None:
     """Raise ConfigError or RunError unless a place is one trained run or a model folder."""
     if not isinstance(place, str):
         raise ConfigError(f"{key}=RUN must be set to the trained run to start from")
+    _refuse_foreign(place, key=key)
     find_place(place, key=key)
+
+
+def _refuse_foreign(places: str | list[str], *, key: str) -> None:
+    """Raise ConfigError for a folder of Hugging Face transformers, here or on their Hub."""
+    for place in [places] if isinstance(places, str) else places:
+        file = Path(place) / "config.json"
+        if place.startswith("hf://") or "model_type" in (read_json(file) or {}):
+            raise ConfigError(
+                f"{key}: {place} is a model of Hugging Face transformers; bipe convert "
+                f"{shlex.quote(place)} to=bipe out=RUN makes a run of it: then set {key}=RUN"
+            )
 
 
 def require_folders(config: Config, *, command: str) -> None:
     """Raise RunError or DataError for folders without runs or data, before torch is loaded."""
     place = config.data
+    if command in ("evaluate", "report"):
+        _refuse_foreign(getattr(config, command).runs, key=f"{command}.runs")
     if command == "evaluate":
         found = find_places(config.evaluate.runs, key="evaluate.runs")
         gone = isinstance(place, str) and not Path(place).exists()
