@@ -8,14 +8,11 @@ bipe pretrain --plan experiment=pile_151m_bipe_rope             # memory, days, 
 import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
-from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Literal
 
 import lightning
 import torch
-import yaml
 
 from bipe.build import TARGET, find
 from bipe.decoder import DecoderConfig
@@ -49,27 +46,8 @@ def pretrain(config: Config, *, stored: Mapping[str, Any]) -> Path:
 
 def default_name(config: Config, *, changed: str = "", seeded: bool = False) -> str:
     """Return bipe_rope, or in a sweep bipe_rope_lr0.001_seed0, where `changed` is _lr0.001."""
-    name = slug(encoding_name(config.encoding))
-    if name.startswith("chain_"):  # the parts are no name: take that of the YAML, if it is one's
-        files = resources.files("conf").joinpath("encoding").iterdir()
-        same = sorted(file.name for file in files if _is_of(file, config.encoding))
-        name = same[0].removesuffix(".yaml") if same else name
+    name = config.name or slug(encoding_name(config.encoding))
     return name + changed + f"_seed{config.seed}" * seeded
-
-
-def _is_of(file: Traversable, encoding: Any) -> bool:
-    """Return whether an encoding is a YAML's as it stands; any value takes the place of ${...}."""
-
-    def same(written: Any, given: Any) -> bool:
-        if isinstance(written, str) and written.startswith("${"):
-            return not isinstance(given, Mapping | list)
-        if isinstance(written, Mapping) and isinstance(given, Mapping):
-            return {*written} == {*given} and all(same(written[k], given[k]) for k in written)
-        if isinstance(written, list) and isinstance(given, list):
-            return len(written) == len(given) and all(map(same, written, given))
-        return bool(written == given)
-
-    return file.name.endswith(".yaml") and same(yaml.safe_load(file.read_text()), encoding)
 
 
 def check_trial(config: Config) -> None:

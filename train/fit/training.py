@@ -355,7 +355,7 @@ def fitting(folder: Path, entry: Entry, fit: Fit, *, config: Mapping[str, Any]) 
     starts = CHECKPOINT not in os.environ and world() is None
     try:
         if starts:  # the other ranks read the file, and find the checkpoint in their environment
-            write_whole(config_file, runs.as_yaml(config))
+            write_whole(config_file, runs.as_yaml({**config, "name": folder.name}))
             os.environ[CHECKPOINT] = str(entry.checkpoint or "")
         with quiet():
             sys.argv = [words[0], fit.command, "--config-file", str(config_file), allowed]

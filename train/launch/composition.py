@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
@@ -42,18 +42,32 @@ def composed(typed: Typed) -> DictConfig:
         with opened_conf(typed) as words:
             whole = compose("config", overrides=words, return_hydra_config=True)
         HydraConfig.instance().set_config(whole)  # its choices, and ${hydra:...}
-        config = without_hydra(whole)
+        config = without_hydra(whole, command=typed.study.name)
         _reach_own(config, typed)
     return allowing(typed.study.name, config, typed.overrides)
 
 
-def without_hydra(whole: DictConfig) -> DictConfig:
-    """Return a configuration without the section of Hydra itself."""
-    from omegaconf import open_dict, read_write
+def without_hydra(whole: DictConfig, *, command: str, swept: Collection[str] = ()) -> DictConfig:
+    """Return a configuration without the section of Hydra itself.
+
+    What names a run by its encoding, ${run_name:...} or no name at all, becomes the name of the
+    encoding that was chosen. swept: keys that others add to the name.
+    """
+    from omegaconf import OmegaConf, open_dict, read_write
+
+    from train.launch.trials import chosen_name
 
     config = whole.copy()
     with read_write(config), open_dict(config):
         del config["hydra"]
+        if COMMANDS[command].trains and not COMMANDS[command].continues:
+            typed = [word.lstrip("+~").partition("=") for word in whole.hydra.overrides.task]
+            changes = {key: value for key, _, value in typed if key not in swept}
+            choice = whole.hydra.runtime.choices.get("encoding")
+            name = chosen_name(choice, changes, encoding=config.get("encoding"))
+            OmegaConf.register_new_resolver("run_name", lambda _: name, replace=True)
+            config.name = name if config.name is None else str(config.name)
+            register_resolvers()
     return config
 
 

@@ -86,9 +86,11 @@ class Sweep:
         for words, changes in parts:
             with _named(" ".join(f"{k}={v}" for k, v in changes.items())):
                 config = self.context.config_loader.load_sweep_config(self.master, list(words))
-                plain = resolved(self.command, allowing(self.command, without_hydra(config), words))
+                own = without_hydra(config, command=self.command, swept=changes)
+                plain = resolved(self.command, allowing(self.command, own, words))
                 Config.from_config(plain)
-                found.append(Trial(words=words, changes=changes, config=plain))
+                unnamed = config.name is None
+                found.append(Trial(words=words, changes=changes, config=plain, unnamed=unnamed))
         if self.command not in TRAINS:
             return found
         names = trial_names(self.command, found, endings=endings)

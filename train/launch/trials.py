@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from train.config import Config
+from train.config import Config, encoding_name, slug
 from train.errors import ConfigError
 from train.fit.runs import RESUMES, refuse_claimed
 from train.fit.trained_run import stem
@@ -29,16 +29,22 @@ from train.ranks import rank
 
 _LONGEST, _LONGEST_WORD = 180, 60  # characters; file systems allow 255 bytes
 _SEED = "seed"
+_OF_ENCODING = re.compile(r"(\w+@)?encoding\.")
+_PARTS = "bilevel"  # with encoding@encoding.inter=alibi its name is that of bipe_alibi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One configuration of a sweep. words: its overrides. changes: the swept keys among them."""
+    """One configuration of a sweep. words: its overrides. changes: the swept keys among them.
+
+    unnamed: nobody chose its name.
+    """
 
     words: tuple[str, ...]
     changes: Mapping[str, str]
     config: Mapping[str, Any] = field(default_factory=dict)
     name: str | None = None
+    unnamed: bool = False
 
     def __str__(self) -> str:
         return " ".join(f"{key}={value}" for key, value in self.changes.items()) or "the only trial"
@@ -111,7 +117,7 @@ def _name(command: str, trial: Trial, told: set[str], write: Callable[[str, str]
         for key, value in trial.changes.items()
         if key not in told and key != _SEED
     )
-    if config.name is None:
+    if config.name is None or trial.unnamed:
         name = default_name(command, config, changed=changed, seeded=_SEED in trial.changes)
     else:  # an experiment's, with the seed at its end or without
         base = stem(config.name, config.seed)
@@ -119,6 +125,24 @@ def _name(command: str, trial: Trial, told: set[str], write: Callable[[str, str]
         if not end and _SEED in trial.changes and _SEED not in told:
             end = f"_seed{config.seed}"
         name = f"{base}{changed}{end}"
+    return _limited(name)
+
+
+def chosen_name(choice: str | None, typed: Mapping[str, str], *, encoding: Any) -> str:
+    """Return the name of an encoding's run: rope, or rope_theta500000 where its YAML was changed.
+
+    choice: the YAML. typed: all keys with their values. encoding: what it came to.
+    """
+    changes = {key: value or "null" for key, value in typed.items() if _OF_ENCODING.match(key)}
+    if choice is None or choice == _PARTS:
+        name = slug(encoding_name(encoding))
+        changes = {key: value for key, value in changes.items() if "@" not in key}
+    else:
+        name = _word(choice)
+    return _limited(name + "".join(f"_{_short(*each)}" for each in changes.items()))
+
+
+def _limited(name: str) -> str:
     if len(name) <= _LONGEST:
         return name
     return f"{name[:_LONGEST]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"

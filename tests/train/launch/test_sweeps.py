@@ -11,9 +11,10 @@ import optuna
 import pytest
 from optuna.storages.journal import JournalFileBackend
 
-from tests.train.studies import composed, curve
+from tests.train.studies import composed, curve, typed
 from tests.train.test_distributed import LIMIT_S, TWO, start
 from train.errors import ConfigError
+from train.launch import composition, sweeps
 from train.launch.trials import Trial, trial_names
 
 
@@ -197,3 +198,61 @@ def test_a_long_name_is_cut_and_stays_its_own():
     found = names(report__title=long, generate__prompt=long, generate__file=long)
     assert len(set(found)) == 8
     assert max(map(len, found)) < 200
+
+
+OWN = "_target_: bipe.encodings.RoPE\nhead_width: 16\ntheta: 70.0\n"
+
+
+@pytest.fixture
+def named(tmp_path, data):
+    """The names of a sweep's trials, or of the only run; FOLDER has an encoding of the user's."""
+    (tmp_path / "encoding").mkdir()
+    (tmp_path / "encoding" / "mine_1.yaml").write_text(OWN)
+    own = ("--config-dir", str(tmp_path), "experiment=smoke", f"data={data}", f"out={tmp_path}")
+
+    def found(*words):
+        if "-m" not in words:
+            return composition.composed(typed("pretrain", *own, *words)).name
+        with sweeps.composed_sweep(typed("pretrain", *own, *words)) as made:
+            return [trial.name for trial in made.trials([*sweeps.combinations(made)])]
+
+    return found
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("", "bipe_rope"),
+        ("encoding=hirope", "hirope"),
+        ("encoding=hirope_window", "hirope_window"),
+        ("encoding=segatron_xl", "segatron_xl"),
+        ("encoding=mine_1 seed=1", "mine_1"),
+        ("encoding=bilevel encoding@encoding.inter=kerple", "bipe_kerple"),
+        ("encoding=bilevel encoding@encoding.inter=alibi encoding.intra.length=64",
+         "bipe_alibi_length64"),
+        ("encoding=multilevel encoding@encoding.encodings.paragraph=t5", "multilevel_t5"),
+        ("encoding=rope encoding.theta=5e5", "rope_theta500000"),
+        ("encoding=rope +stretch@encoding.stretch=linear", "rope_linear"),
+        ("encoding=rope_partial encoding.part=[0.0,0.25]", "rope_partial_0.0_0.25"),
+        ("encoding=swan name=null", "swan"),
+        ("encoding=swan name=own", "own"),
+        ("experiment=arithmetic_small encoding=hirope seed=3", "hirope_3"),
+    ],
+)  # fmt: skip
+def test_a_run_has_the_name_of_the_encoding_that_was_typed(named, words, name):
+    assert named(*words.split()) == name
+
+
+@pytest.mark.parametrize(
+    ("words", "made"),
+    [
+        ("encoding=rope,hirope", ["rope", "hirope"]),
+        ("encoding=mine_1,rope seed=0,1",
+         ["mine_1_seed0", "mine_1_seed1", "rope_seed0", "rope_seed1"]),
+        ("encoding=rope encoding.theta=1e3,1e4 seed=2", ["rope_theta1000", "rope_theta10000"]),
+        ("encoding=rope encoding.theta=1e3 clip=1.0,null",
+         ["rope_theta1000_clip1", "rope_theta1000_clip_null"]),
+    ],
+)  # fmt: skip
+def test_the_runs_of_a_sweep_are_named_by_what_was_typed(named, words, made):
+    assert named("-m", *words.split()) == made
