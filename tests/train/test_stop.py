@@ -114,6 +114,14 @@ def test_a_forked_process_has_the_system_s_handlers():
         assert stop.requested() is None
 
 
+def test_a_signal_before_the_command_has_begun_ends_python_and_leaves_nothing(tmp_path):
+    words = ["pretrain", "experiment=smoke", f"out={tmp_path / 'out'}"]
+    process = Popen([sys.executable, "-m", "train.cli", *words], stderr=PIPE)
+    process.send_signal(signal.SIGTERM)
+    assert process.communicate(timeout=60)[1] == b""
+    assert process.returncode == -signal.SIGTERM and not any(tmp_path.iterdir())
+
+
 def test_a_second_signal_ends_at_once_whatever_the_main_thread_does():
     program = """if True:
         import hashlib

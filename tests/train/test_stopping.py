@@ -99,7 +99,9 @@ def test_a_validation_that_was_due_leaves_the_later_ones_whole(bipe, at, tmp_pat
 
 def test_a_stop_while_the_model_is_written_is_too_late(bipe, at, tmp_path, unstopped):
     at(handover, "save_model", call=1)
-    assert bipe("pretrain", *TASK)[0] == 0
+    status, _, err = bipe("pretrain", *TASK)
+    told = f"bipe: SIGTERM came after the last step: {tmp_path / 'bipe_rope'} is finished\n"
+    assert status == 0 and err.endswith(told)
     assert same_weights(tmp_path / "bipe_rope", unstopped)
 
 

@@ -154,6 +154,9 @@ def train_model(
             fitting(folder, entry, fit, config=config),
         ):
             _fit(fit, start, entry, trainer, module, rows, folder=folder, config=config)
+    if (late := stop.requested()) and trainer.is_global_zero:
+        told = f"bipe: {late.name} came after the last step: {folder} is finished"
+        print(told, file=sys.stderr, flush=True)
     return folder
 
 
