@@ -231,7 +231,7 @@ WORDS = [
     ("nowhere to=hf out=x", "'nowhere' contains no trained run"),
     ("nowhere to=bipe out=x", "nowhere/config.json cannot be read"),
     ("RUN to=hf out=x tokenizer=nowhere", "there is no such tokenizer file"),
-    ("RUN to=hf out=x source=proofs", "source names one of the data, which is gone"),
+    ("RUN to=hf out=x source=prose", "source: 'prose' is not a source"),
     ("RUN to=hf out=x data=DATA source=prose", "source: 'prose' is not a source"),
 ]
 

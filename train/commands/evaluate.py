@@ -24,7 +24,7 @@ from train.data.store.shards import Coarser, LevelWish
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.errors import ConfigError, DataError, RunError, nearest
-from train.evals.arithmetic import Arithmetic, task_of
+from train.evals.arithmetic import Arithmetic, has_problems, task_of
 from train.evals.loop import Cell, Job, Measurement, Subject, measure, summary
 from train.evals.perplexity.key_tokens import Evaluator, LongPPL
 from train.evals.perplexity.measure import Perplexity
@@ -54,12 +54,16 @@ _OF_VARIANTS = ("perplexity", "passkey")  # what is measured of stretched models
 def evaluate(config: Config) -> list[Path]:
     """Evaluate all runs that the configuration names; return the files with their rows."""
     trained = [read_run(place) for place in _places(config)]
-    # Runs that read the same levels of the data have their held-out text in common.
-    texts = {str(read_by(run.notes)): read_by(run.notes) for run in trained}
-    measured = {name: measured_on(config, **read) for name, read in texts.items()}
-    jobs = [
-        job for run in trained for job in _jobs(config, run, *measured[str(read_by(run.notes))])
-    ]
+    # Runs that read the same levels of the same data have their held-out text in common.
+    measured: dict[str, tuple[int, HeldOut, dict[str, Measurement]]] = {}
+    jobs: list[Job] = []
+    of_runs = runs.data_of_runs(trained, asked=config.data, out=config.out)
+    for run, data in zip(trained, of_runs, strict=True):
+        own, levels = replace(config, data=data), read_by(run.notes)
+        key = f"{data} {levels}"
+        if key not in measured:
+            measured[key] = measured_on(own, **levels)
+        jobs += _jobs(own, run, *measured[key])
     measure(jobs, allowed=config.allowed)
     for run in trained:
         rows = Journal(run.folder / FILE).rows_at(run.step)
@@ -218,14 +222,17 @@ def _haystack(config: Config, sets: DataSets, tokenizer: Tokenizer) -> Haystack:
 def _arithmetic(config: Config, sets: DataSets, tokenizer: Tokenizer) -> Arithmetic:
     options = config.evaluate.arithmetic
     assert options is not None
-    name = options.source or next(iter(sets.sources))
+    requests = {
+        name: sets.manifests[folder]["request"]["sources"][own]
+        for name, (folder, own) in sets.sources.items()
+    }
+    posed = filter(lambda name: has_problems(requests[name]), requests)
+    name = options.source or next(posed, next(iter(requests)))
     _require_source("evaluate.arithmetic.source", name, sets)
-    folder, own = sets.sources[name]
     segmenter = source_segmenter(sets, source=name, allowed=config.allowed)
-    requested = sets.manifests[folder]["request"]["sources"][own]
     return Arithmetic(
         source=name,
-        task=task_of(requested, name=name, segmenter=segmenter),
+        task=task_of(requests[name], name=name, segmenter=segmenter),
         tokenizer=tokenizer,
         operators=options.operators,
         problems=options.problems,

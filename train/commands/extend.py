@@ -67,7 +67,8 @@ def completed(config: DictConfig) -> DictConfig:
     encoding = sizes.pop("encoding")
     target = f"{DecoderConfig.__module__}.{DecoderConfig.__qualname__}"
     config = config.copy()
-    if config.get("data") is None and base.data is None and config.get("steps") != 0:
+    read = config.get("steps") != 0 and config.get("task") is None  # by scrolls, if it has to be
+    if config.get("data") is None and base.data is None and read:
         raise ConfigError(f"{checkpoint} does not name its training data; set data=FOLDER")
     filled = {
         "model": {TARGET: target, "_partial_": True} | sizes,

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
@@ -29,8 +29,15 @@ from segmenters.show import visible
 from segmenters.wording import counted
 from train.config import Config, Generate, Scrolls
 from train.data.rows.sets import DataSets, read_by
-from train.data.rows.source_segmenter import CURE, at_levels, built, own_segmenter, source_segmenter
-from train.data.store.folder import SEGMENTER, TOKENIZER
+from train.data.rows.source_segmenter import (
+    CURE,
+    at_levels,
+    built,
+    knows_segmenter,
+    own_segmenter,
+    source_segmenter,
+)
+from train.data.store.folder import TOKENIZER
 from train.data.store.shards import levels_read
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
@@ -56,18 +63,15 @@ def generate_text(config: Config) -> list[Written]:
     prompt = read_prompt(options)
     trained = find_base_run(options.run, key="generate.run", allowed=config.allowed)
     trained.model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
-    sets = None if _is_whole(trained, options) else _data_of(trained, options)
-    begins = sets is None and "bos_id" in (trained.notes.get("tokenizer") or {})
-    tokenizer = LoadTokenizer(
-        path=trained.folder if sets is None else sets.folder, bos="document" if begins else "none"
-    ).build()
+    sets = None if is_whole(trained, options) else _data_of(trained, options)
+    tokenizer = tokenizer_of(trained, sets)
     if sets is not None:
         trained.refuse_other_data(sets, cure="Set generate.data to the folder of its data")
     marker = None
     if reads_segments(trained.model.scheme):
-        segmenter = segmenter_of(config, sets, trained, section="generate")
         name = None if options.prompt is not None else options.file
         levels = trained.model.levels
+        segmenter = segmenter_of(config, sets, trained, section="generate", text=prompt, name=name)
         marker = marker_of(
             prompt, tokenizer=tokenizer, segmenter=segmenter, name=name, levels=levels
         )
@@ -113,20 +117,35 @@ def _shown(
     return written
 
 
-def _is_whole(run: BaseRun, options: Generate) -> bool:
+def is_whole(run: BaseRun, options: Generate | Scrolls) -> bool:
     """Return whether the folder of a model has all that is asked for, so that no data is needed."""
-    if options.data is not None or options.source is not None:
+    if getattr(options, "data", None) is not None or not (run.folder / TOKENIZER).is_file():
         return False
-    needed = [TOKENIZER]
-    if options.segmenter is None and reads_segments(run.model.scheme):
-        needed.append(SEGMENTER)
-    return all((run.folder / name).is_file() for name in needed)
+    if options.segmenter is not None or not reads_segments(run.model.scheme):
+        return True
+    return knows_segmenter(run.folder, run.notes, source=options.source)
+
+
+def tokenizer_of(run: BaseRun, sets: DataSets | None) -> Tokenizer:
+    """Return the tokenizer of a run's data, or the one beside its model."""
+    begins = sets is None and "bos_id" in (run.notes.get("tokenizer") or {})
+    folder = run.folder if sets is None else sets.folder
+    return LoadTokenizer(path=folder, bos="document" if begins else "none").build()
 
 
 def segmenter_of(
-    config: Config, sets: DataSets | None, run: BaseRun, *, section: Literal["generate", "scrolls"]
+    config: Config,
+    sets: DataSets | None,
+    run: BaseRun,
+    *,
+    section: Literal["generate", "scrolls"],
+    text: str,
+    name: str | None = None,
 ) -> Segmenter:
-    """Return the segmenter of the options (NAME:KEY=VALUE,...), of the run's data, or its own."""
+    """Return the segmenter of the options (NAME:KEY=VALUE,...), of the run's data, or its own.
+
+    text: chooses the source where their segmenters differ; name: of its file.
+    """
     options: Generate | Scrolls = getattr(config, section)
     if options.segmenter is not None:
         made = built(options.segmenter, option=f"{section}.segmenter")
@@ -138,17 +157,11 @@ def segmenter_of(
             if run.model.levels > 1:
                 raise
         return at_levels(made, levels)
+    wish: dict[str, Any] = {"source": options.source, "text": text, "name": name}
+    wish |= {"allowed": config.allowed, "section": section}
     if sets is None:
-        return own_segmenter(
-            run.folder, run.notes, allowed=config.allowed, key=f"{section}.segmenter"
-        )
-    return source_segmenter(
-        sets,
-        source=options.source,
-        trained_on=list(run.notes.get("sources", {})),
-        allowed=config.allowed,
-        section=section,
-    )
+        return own_segmenter(run.folder, run.notes, **wish)
+    return source_segmenter(sets, trained_on=list(run.notes.get("sources", {})), **wish)
 
 
 def marker_of(

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from train.commands.before.needs import data_of_runs
+from train.commands.before.needs import data_of_study
 from train.config import Config
+from train.data.store.folder import override_of
 from train.errors import RunError
 from train.evals.rows import FILE, Journal
 from train.fit.checkpoints.places import Place, find_places
@@ -23,21 +24,21 @@ from train.report.page import ReportFiles, write_report
 def report(config: Config) -> ReportFiles:
     """Write the configured report, and print its tables."""
     options = config.report
-    data, counted = config.data, Path(config.statistics.out)
+    counted = Path(config.statistics.out)
     found, coming = _found(options.runs)
+    data = data_of_study([*map(str, found)], config)
     results = load(
         found,
         data=Path(data) if isinstance(data, str) and Path(data).is_dir() else None,
         counted=counted if counted.is_file() else None,
     )
-    study = shlex.quote(f"out={config.out}")
-    used = data_of_runs(found, out=config.out)
-    evaluated = f"{study} {shlex.quote(used)}" if used else study
+    words = (f"out={config.out}", override_of(config.data, out=config.out))
+    study = shlex.join(filter(None, words))
     files, sections = write_report(
         results,
         out=Path(options.out),
         title=options.title,
-        command=f"bipe evaluate {evaluated} && bipe report {study}",
+        command=f"bipe evaluate {study} && bipe report {study}",
         formats=options.figures,
         coming=coming,
     )

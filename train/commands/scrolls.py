@@ -19,6 +19,7 @@ the predictions of all seven tasks, from the runs in `out`, as the CSV to submit
 """
 
 import json
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -34,13 +35,13 @@ from bipe.generation import Beams
 from segmenters.wording import counted
 from train import stop
 from train.commands.extend import folder_of, say, start_of, strategy_name, stretched, write_base
-from train.commands.generate import segmenter_of
+from train.commands.generate import is_whole, segmenter_of, tokenizer_of
 from train.commands.pretrain import fit_of
 from train.config import Config
 from train.data.preparing.progress import Meter
 from train.data.rows.datamodule import LMDataModule
 from train.data.rows.sets import DataSets
-from train.data.tokenizing.vocabulary import LoadTokenizer
+from train.data.store.folder import MANIFEST, folders_of
 from train.disk.files import sha256, write_changed
 from train.errors import ConfigError, DataError, as_config_error, nearest
 from train.evals.rows import FILE, Journal, key_of
@@ -62,7 +63,7 @@ from train.fit.trained_run import read_run
 from train.fit.training import train_model
 from train.tasks.scrolls.archives import TASKS, find_task
 from train.tasks.scrolls.decoding import Decoding, PredictionJournal, decode, output_marker
-from train.tasks.scrolls.encoding import Encoder, Truncation, counts_of
+from train.tasks.scrolls.encoding import Counts, Encoder, Truncation, counts_of
 from train.tasks.scrolls.examples import SPLITS, Example, Task
 from train.tasks.scrolls.prepared import OUTPUT_LEVEL, prepare_examples
 from train.tasks.scrolls.submission import (
@@ -71,6 +72,8 @@ from train.tasks.scrolls.submission import (
     write_predictions,
     write_submission,
 )
+
+log = logging.getLogger("bipe")
 
 
 def scrolls(config: Config, *, stored: Mapping[str, Any]) -> Path:
@@ -81,15 +84,15 @@ def scrolls(config: Config, *, stored: Mapping[str, Any]) -> Path:
     _decoding(config, task)  # checked before hours of training
     assert config.checkpoint is not None
     base = find_base_run(config.checkpoint, key="checkpoint", allowed=config.allowed)
-    sets = DataSets(config.data, level=base.notes.get("level"))
-    base.refuse_other_data(sets)
+    sets = _data_of(config, base)
     if base.model.levels > 1:
         raise ConfigError(
             f"checkpoint={config.checkpoint}: its encoding reads {base.model.levels} levels of "
             "units, and bipe scrolls has one: use a model with a bilevel or flat encoding"
         )
-    encoder = _encoder(config, task, base, sets)
     whole = _examples_of_split(config, task)
+    like = task.examples("validation") if config.steps else whole
+    encoder = _encoder(config, task, base, sets, like)
     decoded = whole[: config.scrolls.rows]
     encoding = str(base.decoder.encoding.get(TARGET))
     if decoded and encoding.endswith((".Bilevel", ".Chain")):  # a flat one needs no segments
@@ -124,18 +127,31 @@ def _task(config: Config) -> Task:
     return cast(Task, config.build("task"))
 
 
-def _encoder(config: Config, task: Task, base: BaseRun, sets: DataSets) -> Encoder:
+def _data_of(config: Config, base: BaseRun) -> DataSets | None:
+    """Return the data of the run; None if they are gone, and its model has what is needed."""
+    ours = config.data in (base.data, f"{config.out}/data")  # nobody set others
+    gone = not all((each / MANIFEST).is_file() for each in folders_of(config.data).values())
+    if ours and gone and is_whole(base, config.scrolls):
+        return None
+    sets = DataSets(config.data, level=base.notes.get("level"))
+    base.refuse_other_data(sets)
+    return sets
+
+
+def _encoder(
+    config: Config, task: Task, base: BaseRun, sets: DataSets | None, like: Sequence[Example]
+) -> Encoder:
+    """Return how examples become tokens; like: the first of them chooses the segmenter."""
     room = Truncation(
         row_length=config.row_length,
         output=task.output_tokens,
         last=task.last_tokens,
         on_long=config.scrolls.on_long,
     )
-    return Encoder(
-        tokenizer=LoadTokenizer(path=sets.folder).build(),
-        segmenter=segmenter_of(config, sets, base, section="scrolls"),
-        truncation=room,
-    )
+    room.refuse_large_output()
+    text = next((example.prompt for example in like), "")
+    segmenter = segmenter_of(config, sets, base, section="scrolls", text=text)
+    return Encoder(tokenizer=tokenizer_of(base, sets), segmenter=segmenter, truncation=room)
 
 
 def _examples_of_split(config: Config, task: Task) -> Sequence[Example]:
@@ -191,12 +207,7 @@ def _train(
     cut = {split: asdict(counts) for split, counts in prepared.truncation.items()}
     start = replace(start, notes={**start.notes, "truncation": cut})
     for split, counts in prepared.truncation.items():
-        say(
-            f"{task.name} {split}: {counted(counts.examples, 'example')}; "
-            f"in rows of {config.row_length}, prompts cut to {encoder.truncation.prompt} tokens: "
-            f"{counts.prompts_cut} ({counts.prompt_tokens_cut:,} tokens left out), outputs cut "
-            f"to task.output_tokens={task.output_tokens}: {counts.outputs_cut}"
-        )
+        _report_cut(counts, encoder.truncation, what=f"{task.name} {split}")
     rows = LMDataModule(
         folder=str(prepared.folder),
         row_length=config.row_length,
@@ -207,6 +218,14 @@ def _train(
     best = config.scrolls.select == "best"
     fit = fit_of(config, folder=folder, command="scrolls", best=best)
     train_model(fit, start, rows=rows, folder=folder, config=stored)
+
+
+def _report_cut(counts: Counts, room: Truncation, *, what: str) -> None:
+    say(f"{what}: {room.report(counts)}")
+    if (lost := room.lost(counts)) > 1 / 2:
+        told = "%s: most prompts are cut to %d tokens and lose %.0f%% of their text: the model "
+        told += "sees little of what it is asked about; set row_length to more"
+        log.warning(told, what, room.prompt, 100 * lost)
 
 
 def _decoding(config: Config, task: Task) -> Decoding:
@@ -241,6 +260,9 @@ def _decode(
     decoder.eval().to("cuda" if torch.cuda.is_available() else "cpu")
     how = _decoding(config, task)
     prompts = list(encoder.prompts(examples))
+    cut = counts_of(prompt.kept for prompt in prompts)
+    if config.steps == 0:  # else the training has reported it
+        _report_cut(cut, encoder.truncation, what=f"{task.name} {split}")
     place = folder / runs.SCROLLS / split
     weights = sha256(folder / runs.MODEL / WEIGHTS)
     made_by = {
@@ -284,7 +306,7 @@ def _decode(
         "statistics": prediction_statistics(
             texts,
             references,
-            truncated=counts_of(prompt.kept for prompt in prompts),
+            truncated=cut,
             tokens={id: one.tokens for id, one in made.items()},
         ),
     }

@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from segmenters.wording import counted, visible
+from train.commands.before.needs import data_of_study
 from train.config import Config
 from train.data.preparing.statistics import SEGMENT_EDGES
 from train.data.rows.sets import DataSets
@@ -34,7 +35,8 @@ from train.report.page import statistics_page
 
 def count_segments(config: Config) -> Path:
     """Count the segments of the configured sources; return the JSON file that was written."""
-    options, sets = config.statistics, _folders(config.data, config.rows.level)
+    options, data = config.statistics, data_of_study(config.out, config)
+    sets = _folders(data, config.rows.level)
     places = {
         f"{prefix}/{name}" if prefix else name: (prefix, name)
         for prefix, held in sets.items()

@@ -62,10 +62,15 @@ class Task:
     segmenter: Segmenter
 
 
+def has_problems(requested: Mapping[str, Any]) -> bool:
+    """Return whether a source, by its manifest's request, holds problems of this task."""
+    return bool(requested["documents"].get("reader") == ArithmeticProblems.__name__)
+
+
 def task_of(requested: Mapping[str, Any], *, name: str, segmenter: Segmenter) -> Task:
     """Return the task of a source, from its manifest's request; DataError if it has none."""
     documents = requested["documents"]
-    if documents.get("reader") != ArithmeticProblems.__name__:
+    if not has_problems(requested):
         raise DataError(
             f"evaluate.arithmetic.source: {name} was read by {documents.get('reader')}, not "
             f"{ArithmeticProblems.__name__}; prepare corpus=arithmetic, or set "

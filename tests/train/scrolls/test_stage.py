@@ -132,6 +132,11 @@ def test_faults_are_told_before_anything_is_written(parent, tmp_path):
             ("row_length=9",),
             "row_length must have room for 4 last .*or task.output_tokens to few",
         ),
+        (
+            ("task.output_tokens=33",),
+            r"task.output_tokens must be at most half of row_length \(32\), .* was: 33; "
+            "set row_length=66 or more, or task.output_tokens=16",
+        ),
         (("scrolls.split=dev",), "scrolls.split must be one of train, validation, test"),
         (("scrolls.source=prose_x",), "scrolls.source: 'prose_x' is not a source"),
         (("rows=single",), "bipe scrolls needs rows=examples"),
@@ -143,6 +148,21 @@ def test_faults_are_told_before_anything_is_written(parent, tmp_path):
             fine_tune(*given, *words)
         left = {path.name for path in (tmp_path / "out").glob("*")} - {"examples"}
         assert not left
+
+
+@pytest.mark.parametrize(("facts", "warned"), [(1, False), (20, True)])
+def test_prompts_that_lose_most_of_their_text_are_warned_of(
+    parent, tmp_path, caplog, facts, warned
+):
+    words = (f"task.facts={facts}", "steps=0", "scrolls.rows=3", "scrolls.max_new=1")
+    fine_tune(f"checkpoint={parent}", f"out={tmp_path}", *words)
+    told = [line for line in caplog.messages if "sees little of what it is asked about" in line]
+    assert bool(told) == warned
+    if warned:
+        assert told[0].startswith(
+            "fact_lookup validation: most prompts are cut to 59 tokens and lose "
+        )
+        assert "set row_length to more" in told[0]
 
 
 def test_a_small_task_is_learned_from_scratch(parent, tmp_path):

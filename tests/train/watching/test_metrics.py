@@ -213,9 +213,8 @@ def test_a_run_says_what_it_is_and_how_it_ended(smoke, capsys, tmp_path, data):
     assert "resumed    at step 4 on 1 device" in capsys.readouterr().err
 
 
-def test_the_next_command_names_a_source_where_it_has_to(tmp_path):
+def test_the_next_command_names_data_that_are_elsewhere(tmp_path):
     told = {"folder": tmp_path / "run", "model": tmp_path / "run" / "model", "config": {}}
-    assert "source" not in "".join(end_lines([], **told))
     data = {"web": "runs/a b", "books": "runs/c"}
     mixed = end_lines([], **told | {"config": {"out": str(tmp_path), "data": data}})
     (words,) = (shlex.split(line) for line in mixed if "evaluate" in line)
@@ -223,9 +222,6 @@ def test_the_next_command_names_a_source_where_it_has_to(tmp_path):
     assert composed(words[4])["data"] == data
     own = {"out": f"{tmp_path}/./", "data": f"{tmp_path}/data"}
     assert "data=" not in "".join(end_lines([], **told | {"config": own}))
-    *_, last = end_lines([], **told, source="my code")
-    words = shlex.split(last)
-    assert words[:4] == ["bipe", "generate", f"{tmp_path}/run", "generate.source=my code"]
 
 
 @pytest.mark.parametrize(

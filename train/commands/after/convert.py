@@ -23,7 +23,7 @@ evaluate, generate and extend accept: weights, config, tokenizer, segmenter and 
   shard_gb      maximum gigabytes per weight file; default: 5
   tokenizer     a file or folder, if there is none next to the model
   segmenter     NAME:KEY=VALUE,... if there is none next to the model
-  source        a source of the run's data, if the segmenters of its sources differ
+  source        a source of the run's data, if their segmenters differ; default: the first
   data          prepared data of the run, if moved: to measure the id table
   allowed_targets  [yours]: your own packages with the segmenter of the run
   push          OWNER/NAME: also upload the folder to a private repository of the Hub

@@ -25,7 +25,13 @@ from bipe.sealing import CONFIG, FORMAT, WEIGHTS
 from segmenters import IdTable, Levels, Segmenter
 from train.config import allowed_prefixes
 from train.data.rows.sets import DataSets, read_by
-from train.data.rows.source_segmenter import CURE, built, own_segmenter, source_segmenter
+from train.data.rows.source_segmenter import (
+    CURE,
+    built,
+    knows_segmenter,
+    own_segmenter,
+    source_segmenter,
+)
 from train.data.store.folder import SEGMENTER, TOKENIZER
 from train.data.tokenizing import CONFIG as TOKENIZER_CONFIG
 from train.data.tokenizing.tokenizers import Tokenizer
@@ -256,12 +262,10 @@ def _segmenter(
     allowed: tuple[str, ...],
 ) -> Segmenter:
     """Return the segmenter that a model was trained with, or the one that is asked for."""
-    if source is not None and sets is None:
-        raise RunError("source names one of the data, which is gone: data=FOLDER")
     if wish is not None:
         found = built(wish, option="segmenter")
-    elif source is None and (run.folder / SEGMENTER).is_file():
-        found = own_segmenter(run.folder, run.notes, allowed=allowed, key="segmenter")
+    elif knows_segmenter(run.folder, run.notes, source=source):
+        found = own_segmenter(run.folder, run.notes, source=source, allowed=allowed)
     elif sets is not None:
         try:
             found = source_segmenter(

@@ -30,7 +30,7 @@ model type `bipe` segments texts as in training.
                 report`, or a folder of transformers, as written by bipe convert
   options       bipe lm-eval run --help lists them; --model and pretrained= are set by PLACE.
                 allowed_targets=[yours] allows your own segmenter, if not allowed before;
-                source=NAME chooses the segmenter of a source, if they differ
+                source=NAME chooses the segmenter of a source, if they differ (default: the first)
 
   bipe lm-eval runs/mine/bipe_rope --tasks hellaswag,piqa --batch_size 8 --device cpu
   bipe lm-eval runs/mine/bipe_rope --tasks my_task --include_path FOLDER

@@ -11,7 +11,8 @@ import os
 import shlex
 import shutil
 import sysconfig
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,11 +20,12 @@ from typing import Any, Literal
 
 from bipe.build import TARGET
 from train.config import Config
-from train.data.store.folder import folders_of, override_of, read_top
+from train.data.store.folder import folders_of, read_top
 from train.disk.files import read_json
-from train.errors import ConfigError, DataError, MissingPackage, install_command
+from train.errors import ConfigError, MissingPackage, UserError, install_command
 from train.fit import runs
-from train.fit.checkpoints.places import Place, find_place, find_places
+from train.fit.checkpoints.places import find_place, find_places
+from train.fit.trained_run import read_run
 
 log = logging.getLogger("bipe")
 
@@ -86,30 +88,26 @@ def _refuse_foreign(places: str | list[str], *, key: str) -> None:
 
 def require_folders(config: Config, *, command: str) -> None:
     """Raise RunError or DataError for folders without runs or data, before torch is loaded."""
-    place = config.data
     if command in ("evaluate", "report"):
         _refuse_foreign(getattr(config, command).runs, key=f"{command}.runs")
     if command == "evaluate":
-        found = find_places(config.evaluate.runs, key="evaluate.runs")
-        gone = isinstance(place, str) and not Path(place).exists()
-        if gone and (word := data_of_runs(found)):
-            raise DataError(
-                f"data={place} does not exist; the runs were trained on {shlex.quote(word)}"
-            )
+        for found in find_places(config.evaluate.runs, key="evaluate.runs"):
+            runs.data_of_run(read_run(found), asked=config.data, out=config.out)
     if command == "generate":
         require_run(config.generate.run, key="generate.run")
-    if command in ("pretrain", "evaluate"):
-        for folder in folders_of(place).values():
+    if command == "pretrain":
+        for folder in folders_of(config.data).values():
             read_top(folder)
 
 
-def data_of_runs(found: Sequence[Place], *, out: str | None = None) -> str:
-    """Return the word data=... of all runs; "" if they differ, it is gone, or that of `out`."""
-    homes = {place.home for place in found}
-    configs = [runs.read_config(home) for home in homes if (home / runs.CONFIG).exists()]
-    used = {override_of(data, out=out): data for config in configs if (data := config.get("data"))}
-    there = (folder.exists() for data in used.values() for folder in folders_of(data).values())
-    return next(iter(used)) if len(used) == 1 and all(there) else ""
+def data_of_study(places: str | list[str], config: Config) -> runs.Data:
+    """Return the data that all runs in these places share, or else what is set."""
+    with suppress(UserError, OSError):
+        found = [read_run(place) for place in find_places(places)]
+        first, *others = runs.data_of_runs(found, asked=config.data, out=config.out)
+        if all(each == first for each in others):
+            return first
+    return config.data
 
 
 def needs(config: Config, *, command: str, files: bool = True) -> list[Finding]:
@@ -216,7 +214,9 @@ def _files(config: Config, command: str) -> Iterator[Finding]:
     """Yield the files that have to be there."""
     wanted: list[tuple[str, str, str]] = []
     if command in ("pretrain", "evaluate"):  # the others take that of the checkpoint
-        listed = folders_of(config.data).values()
+        measured = command == "evaluate"
+        data = data_of_study(config.evaluate.runs, config) if measured else config.data
+        listed = folders_of(data).values()
         cure = "bipe prepare, with the same experiment, corpus, out and data"
         wanted += [("data", f"{folder}/manifest.json", cure) for folder in listed]
     if command in ("extend", "retrofit", "scrolls"):

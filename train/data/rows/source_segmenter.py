@@ -5,7 +5,7 @@ import functools
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +13,21 @@ from bipe.build import NAMES_CODE, TARGET, build, find, reach
 from segmenters import registry
 from segmenters.base import Segmenter
 from segmenters.levels.levels import Levels
+from segmenters.wording import visible
 from train.data.rows.sets import DataSets, read_by
 from train.data.store.folder import SEGMENTER
 from train.data.store.shards import levels_read
 from train.disk.files import read_json
 from train.disk.manifest import plain
 from train.errors import ConfigError, UserError, as_config_error, nearest
+from train.ranks import rank
 
 # spaCy loads a model by the name of its package, which is code, or from a folder.
 _MODEL = re.compile(
     r"rules|spacy|sentencizer|senter|parser|[a-z]{2,3}_[a-z]+_[a-z]+_(sm|md|lg|trf)"
 )
 _LANGUAGE = re.compile(r"[a-z]{2,3}")
+_ROUTER, _LEVELS = "segmenters.Auto", "levels read"
 CURE = "one that works during generation (newline, sentences, lines, stride ...)"
 
 
@@ -35,49 +38,132 @@ def source_segmenter(
     trained_on: Sequence[str] = (),
     allowed: tuple[str, ...],
     section: str | None = None,
+    text: str | None = None,
+    name: str | None = None,
 ) -> Segmenter:
-    """Return the segmenter of a source; without `source`, that of all sources, which must agree.
+    """Return the segmenter of a source; without `source`, of the one that suits a text.
 
     Its levels are those of the data that are read, the finest first.
     trained_on: without `source`, only these sources count. section: of the configuration; messages
-    name its keys `source` and `segmenter`, or those of a command without sections.
+    name its keys `source` and `segmenter`, or those of a command without sections. text, name: see
+    `_chosen`.
     """
-    key = "source" if section is None else f"{section}.source"
-    if source is not None and source not in sets.sources:
-        raise ConfigError(f"{key}: {source!r} is not a source; {nearest(source, sets.sources)}")
-    names = [source] if source else [name for name in trained_on if name in sets.sources]
+    key = _key(section, "source")
+    _require_source(source, sets.sources, key=key)
+    names = [source] if source else [each for each in trained_on if each in sets.sources]
     found: dict[str, Mapping[str, Any]] = {}
-    levels: dict[str, tuple[int, ...]] = {}
-    for name in names or sets.sources:
-        folder, own = sets.sources[name]
-        found[name] = sets.manifests[folder]["sources"][own]["segmenter"]
-        levels[name] = sets.levels_of(name)
-    if len({json.dumps([found[name], levels[name]], sort_keys=True) for name in found}) > 1:
-        kinds = ", ".join(f"{name} ({each['segmenter']})" for name, each in found.items())
-        raise ConfigError(
-            f"{key} must name one of the sources, since their segmenters differ: {kinds}; add "
-            f"{key}=NAME"
-        )
-    name, fingerprint = next(iter(found.items()))
+    for each in names or sets.sources:
+        folder, own = sets.sources[each]
+        fingerprint = sets.manifests[folder]["sources"][own]["segmenter"]
+        found[each] = {**fingerprint, _LEVELS: sets.levels_of(each)}
+    source = _chosen(found, key=key, text=text, name=name)
+    fingerprint = {key: value for key, value in found[source].items() if key != _LEVELS}
     cure = "" if section is None else f"; set {section}.segmenter to {CURE}"
-    about = {"of": f"source {name}", "file": "its manifest", "cure": cure}
-    return at_levels(rebuilt(fingerprint, allowed=allowed, **about), levels[name])
+    about = {"of": f"source {source}", "file": "its manifest", "cure": cure}
+    return at_levels(rebuilt(fingerprint, allowed=allowed, **about), found[source][_LEVELS])
+
+
+def knows_segmenter(folder: Path, notes: Mapping[str, Any], *, source: str | None = None) -> bool:
+    """Return whether `own_segmenter` finds one. source: None, or a name to look up."""
+    beside = source is None and (folder / SEGMENTER).is_file()
+    return beside or bool(_of_notes(notes))
 
 
 def own_segmenter(
-    folder: Path, notes: Mapping[str, Any], *, allowed: tuple[str, ...], key: str
+    folder: Path,
+    notes: Mapping[str, Any],
+    *,
+    allowed: tuple[str, ...],
+    section: str | None = None,
+    source: str | None = None,
+    text: str | None = None,
+    name: str | None = None,
 ) -> Segmenter:
-    """Return the segmenter in a model's folder, at the levels that the model reads.
+    """Return the segmenter in a model's folder, or in its notes if its sources have several.
 
-    key: what sets another one, for messages.
+    Its levels are those that the model reads. Arguments as for `source_segmenter`.
     """
-    path = folder / SEGMENTER
-    cure = f"; set {key} to {CURE}"
-    if (fingerprint := read_json(path)) is None:
-        raise ConfigError(f"{path} cannot be read{cure}")
-    made = rebuilt(fingerprint, of=str(folder), file=SEGMENTER, allowed=allowed, cure=cure)
+    path, known, key = folder / SEGMENTER, _of_notes(notes), _key(section, "source")
+    _require_source(source, known, key=key)
+    cure = f"; set {_key(section, 'segmenter')} to {CURE}"
+    if path.is_file() or not known:
+        if (fingerprint := read_json(path)) is None:
+            raise ConfigError(f"{path} cannot be read{cure}")
+        about = {"of": str(folder), "file": SEGMENTER}
+    else:
+        source = source or _chosen(known, key=key, text=text, name=name)
+        fingerprint = known[source]
+        about = {"of": f"source {source} of {folder}", "file": "its notes"}
+    made = rebuilt(fingerprint, allowed=allowed, cure=cure, **about)
     stored = {"levels": len(made.level_names), "level_names": [*made.level_names]}
     return at_levels(made, levels_read(stored, **read_by(notes), what=f"{path}: "))
+
+
+def _of_notes(notes: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the fingerprints of the segmenters of the sources; empty if not all are known."""
+    held = notes.get("documents")
+    if not isinstance(held, Mapping) or not all(map(_is_known, held.values())):
+        return {}
+    return {source: entry["segmenter"] for source, entry in held.items()}
+
+
+def _is_known(entry: Any) -> bool:
+    return isinstance(entry, Mapping) and isinstance(entry.get("segmenter"), dict)
+
+
+def _key(section: str | None, name: str) -> str:
+    return name if section is None else f"{section}.{name}"
+
+
+def _require_source(source: str | None, known: Mapping[str, Any], *, key: str) -> None:
+    if source is not None and source not in known:
+        raise ConfigError(f"{key}: {source!r} is not a source; {nearest(source, known)}")
+
+
+def _chosen(
+    found: Mapping[str, Mapping[str, Any]], *, key: str, text: str | None, name: str | None
+) -> str:
+    """Return the source whose segmenter is most like that of `auto` for a text, else the first.
+
+    found: fingerprints by source; if they differ, the choice is said. text: None if there is none.
+    name: of its file.
+    """
+    first, *others = found
+    if all(found[each] == found[first] for each in others):
+        return first
+    likeness = dict.fromkeys(found, (0, 0))
+    if text is not None:
+        wanted = plain(registry.make("auto").choose(text=text, name=name).fingerprint())
+        likeness = {source: _likeness(each, wanted) for source, each in found.items()}
+    source = max(found, key=lambda each: likeness[each])
+    if rank() == 0:
+        kinds = {each: f"{each} ({_kind(held)})" for each, held in found.items()}
+        own, rest = kinds.pop(source), ", ".join(kinds.values())
+        why = "whose segmenter suits the text" if likeness[source] > (0, 0) else "the first source"
+        told = f"{key}={source} is taken: {own}, {why}; there are also {rest}"
+        print(f"bipe: {visible(told)}", file=sys.stderr, flush=True)
+    return source
+
+
+def _kind(fingerprint: Mapping[str, Any]) -> str:
+    return str(fingerprint.get("segmenter")).rpartition(".")[2]
+
+
+def _likeness(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> tuple[int, int]:
+    """Return how well a segmenter suits a text, and how many of its parameters are the wanted."""
+    given: Any = found.get("parameters") or {}
+    kinds = {found.get("segmenter"), *_inside(given)}
+    if wanted["segmenter"] in kinds:
+        return 2, sum(given.get(name) == value for name, value in wanted["parameters"].items())
+    return int(_ROUTER in kinds), 0
+
+
+def _inside(parameters: Any) -> Iterator[str]:
+    """Yield the classes of the segmenters that another one is made of."""
+    if isinstance(parameters, Mapping):
+        yield str(parameters.get(TARGET))
+        for each in parameters.values():
+            yield from _inside(each)
 
 
 def rebuilt(

@@ -15,11 +15,10 @@ import torch
 from lightning.fabric.utilities.rank_zero import rank_zero_only
 
 from bipe import Decoder
-from bipe.encodings.base import reads_segments
 from segmenters.wording import counted
 from train.config import encoding_name
 from train.data.rows.datamodule import LMDataModule, table
-from train.data.store.folder import SEGMENTER, override_of
+from train.data.store.folder import override_of
 from train.disk.files import read_numbers
 from train.fit.watching.metrics import EachStep, Row
 from train.fit.watching.tracking import Tracking
@@ -59,11 +58,8 @@ def watched(
     if not trainer.is_global_zero:
         return
     try:
-        # A model whose sources have different segmenters is stored without one.
-        asks = reads_segments(model.scheme) and not (written / SEGMENTER).is_file()
-        source = next(iter(rows.source_names)) if asks else None
         found = read_numbers(metrics)
-        _show(end_lines(found, folder=folder, model=written, config=config, source=source))
+        _show(end_lines(found, folder=folder, model=written, config=config))
     except Exception as fault:  # the model is written
         log.warning("%s is finished, but its numbers cannot be shown: %s", folder, fault)
 
@@ -185,14 +181,9 @@ def warnings_of(
 
 
 def end_lines(
-    rows: Sequence[Row],
-    *,
-    folder: Path,
-    model: Path,
-    config: Mapping[str, Any],
-    source: str | None = None,
+    rows: Sequence[Row], *, folder: Path, model: Path, config: Mapping[str, Any]
 ) -> list[str]:
-    """Return how the run ended. rows: of metrics.csv. source: if `bipe generate` needs its name."""
+    """Return how the run ended. rows: of metrics.csv."""
     lines = []
     if rows:
         last = rows[-1]
@@ -213,6 +204,5 @@ def end_lines(
     if data and (word := override_of(data, out=out)):
         words.append(word)
     lines.append(f"next       bipe evaluate {shlex.join(words)}")
-    words = [str(folder), *([] if source is None else [f"generate.source={source}"])]
-    lines.append(f"           bipe generate {shlex.join(words)} --prompt '...'")
+    lines.append(f"           bipe generate {shlex.quote(str(folder))} --prompt '...'")
     return lines

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from segmenters import Segmenter, SegmenterError
 from segmenters.align import SEGMENT, mark
+from segmenters.wording import counted
 from train.data.reading.documents import grouped
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.disk.manifest import plain
@@ -46,6 +47,17 @@ class Kept:
     output: int
     prompt_cut: int
     output_cut: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What truncation left out: numbers of examples, and of tokens."""
+
+    examples: int = 0
+    prompts_cut: int = 0
+    prompt_tokens_cut: int = 0
+    outputs_cut: int = 0
+    output_tokens_cut: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +98,15 @@ class Truncation:
         """Number of prompt tokens kept."""
         return self.first + self.last
 
+    def refuse_large_output(self) -> None:
+        """Raise DataError if outputs have more than half of a row, which prompts need."""
+        if self.output > (half := self.row_length // 2):
+            raise DataError(
+                f"task.output_tokens must be at most half of row_length ({half}), since the prompt "
+                f"is in the same row, was: {self.output}; set row_length={2 * self.output} or "
+                f"more, or task.output_tokens={max(1, half // 2)}"
+            )
+
     def keep(self, *, prompt: int, output: int = 0, where: str = "") -> Kept:
         """Return what is kept of an example with so many tokens; output=0 for one to be decoded.
 
@@ -109,16 +130,20 @@ class Truncation:
             output_cut=output_cut,
         )
 
+    def report(self, counts: Counts) -> str:
+        """Return a line on what rows have no room for."""
+        return (
+            f"{counted(counts.examples, 'example')}; in rows of {self.row_length}, prompts cut to "
+            f"{self.prompt} tokens: {counts.prompts_cut} ({counts.prompt_tokens_cut:,} tokens left "
+            f"out), outputs cut to task.output_tokens={self.output}: {counts.outputs_cut}"
+        )
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
-    """What truncation left out: numbers of examples, and of tokens."""
-
-    examples: int = 0
-    prompts_cut: int = 0
-    prompt_tokens_cut: int = 0
-    outputs_cut: int = 0
-    output_tokens_cut: int = 0
+    def lost(self, counts: Counts) -> float:
+        """Return the share of the tokens of cut prompts that is left out; 0 if few are cut."""
+        if 2 * counts.prompts_cut <= counts.examples:
+            return 0.0
+        kept = counts.prompts_cut * self.prompt
+        return counts.prompt_tokens_cut / (counts.prompt_tokens_cut + kept)
 
 
 def counts_of(kept: Iterable[Kept]) -> Counts:
