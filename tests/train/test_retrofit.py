@@ -192,7 +192,7 @@ def test_a_bilevel_model_from_elsewhere_takes_its_original_length_from_the_data(
     "words",
     [("extend", "checkpoint={}"), ("retrofit", "checkpoint={}"), ("generate", "{}", "-p", "a"),
      ("scrolls", "task=fact_lookup", "checkpoint={}"), ("evaluate", "evaluate.runs={}"),
-     ("report", "report.runs=[{}]")],
+     ("evaluate", "evaluate.long_ppl={{evaluator: {}}}"), ("report", "report.runs=[{}]")],
 )  # fmt: skip
 @pytest.mark.parametrize("hub", [True, False])
 def test_a_folder_of_transformers_gets_the_command_that_makes_a_run_of_it(
@@ -202,7 +202,7 @@ def test_a_folder_of_transformers_gets_the_command_that_makes_a_run_of_it(
     folder.mkdir()
     (folder / "config.json").write_text('{"model_type": "llama"}')
     place, quoted = ("hf://ours/llama",) * 2 if hub else (str(folder), f"'{folder}'")
-    words = [word.format(f'"{place}"' if "[" in word else place) for word in words]
+    words = [word.format(f'"{place}"' if "=[" in word or "={" in word else place) for word in words]
     assert main([*words, f"out={tmp_path}/out"]) == 2
     told = capsys.readouterr().err
     assert f"bipe convert {quoted} to=bipe out=RUN makes a run of it" in told

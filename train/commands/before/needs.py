@@ -91,6 +91,8 @@ def require_folders(config: Config, *, command: str) -> None:
     if command in ("evaluate", "report"):
         _refuse_foreign(getattr(config, command).runs, key=f"{command}.runs")
     if command == "evaluate":
+        if (asked := config.evaluate.long_ppl) is not None and asked.evaluator is not None:
+            _refuse_foreign(asked.evaluator, key="evaluate.long_ppl.evaluator")
         for found in find_places(config.evaluate.runs, key="evaluate.runs"):
             runs.data_of_run(read_run(found), asked=config.data, out=config.out)
     if command == "generate":
