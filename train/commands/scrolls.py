@@ -82,6 +82,7 @@ def scrolls(config: Config, *, stored: Mapping[str, Any]) -> Path:
     if config.rows.prompt_level != OUTPUT_LEVEL:
         raise ConfigError("bipe scrolls needs rows=examples")
     _decoding(config, task)  # checked before hours of training
+    room = _room(config, task)
     assert config.checkpoint is not None
     base = find_base_run(config.checkpoint, key="checkpoint", allowed=config.allowed)
     sets = _data_of(config, base)
@@ -92,7 +93,10 @@ def scrolls(config: Config, *, stored: Mapping[str, Any]) -> Path:
         )
     whole = _examples_of_split(config, task)
     like = task.examples("validation") if config.steps else whole
-    encoder = _encoder(config, task, base, sets, like)
+    text = next((example.prompt for example in like), "")
+    segmenter = segmenter_of(config, sets, base, section="scrolls", text=text)
+    tokenizer = tokenizer_of(base, sets)
+    encoder = Encoder(tokenizer=tokenizer, segmenter=segmenter, truncation=room)
     decoded = whole[: config.scrolls.rows]
     encoding = str(base.decoder.encoding.get(TARGET))
     if decoded and encoding.endswith((".Bilevel", ".Chain")):  # a flat one needs no segments
@@ -138,10 +142,7 @@ def _data_of(config: Config, base: BaseRun) -> DataSets | None:
     return sets
 
 
-def _encoder(
-    config: Config, task: Task, base: BaseRun, sets: DataSets | None, like: Sequence[Example]
-) -> Encoder:
-    """Return how examples become tokens; like: the first of them chooses the segmenter."""
+def _room(config: Config, task: Task) -> Truncation:
     room = Truncation(
         row_length=config.row_length,
         output=task.output_tokens,
@@ -149,9 +150,7 @@ def _encoder(
         on_long=config.scrolls.on_long,
     )
     room.refuse_large_output()
-    text = next((example.prompt for example in like), "")
-    segmenter = segmenter_of(config, sets, base, section="scrolls", text=text)
-    return Encoder(tokenizer=tokenizer_of(base, sets), segmenter=segmenter, truncation=room)
+    return room
 
 
 def _examples_of_split(config: Config, task: Task) -> Sequence[Example]:
