@@ -142,3 +142,52 @@ def test_few_documents_have_a_split_at_the_first_try(texts, tmp_path, number, li
     assert "is ready" in out and counts in out and why in out and "warning" not in err
     assert f"- split: documents are few, {why}" in (tmp_path / "data" / "README.md").read_text()
     assert "is already prepared" in texts(made).out  # the same documents, the same split
+
+
+def prepare(folder, *words):
+    path = f"corpus.sources.text.documents.path={folder}"
+    return main(["prepare", path, *SMALL, f"data={folder}.data", "--dry-run", *words])
+
+
+def test_an_empty_file_does_not_make_many_documents_few(tmp_path, capsys):
+    (tmp_path / "a").mkdir()
+    for number in range(520):
+        (tmp_path / "a" / f"{number:03}.txt").write_text("One.\n" if number != 7 else "")
+    assert prepare(tmp_path / "a", "corpus=text") == 0
+    assert "split: validation=0.02, test=0.05\n" in capsys.readouterr().out
+    for number in range(30):
+        (tmp_path / "a" / f"{number:03}.txt").write_text("")
+    assert prepare(tmp_path / "a", "corpus=text") == 0
+    assert "documents are few" in capsys.readouterr().out
+
+
+def test_the_cure_of_bad_rows_and_of_broken_text_works_as_typed(tmp_path, capsys):
+    lines = tmp_path / "a.jsonl"
+    lines.write_text('{"text": "One."}\n{"text"\n' + '{"text": "Two."}\n' * 9)
+    old = tmp_path / "b.txt"
+    old.write_bytes(b"Andr\xe9.\n" * 9)
+    key = "corpus.sources.text.documents"
+    cures = [(lines, "jsonl", f"{key}.on_bad=skip"), (old, "text", f"{key}.max_broken=1")]
+    for path, corpus, cure in cures:
+        assert prepare(path, f"corpus={corpus}") == 2
+        told = capsys.readouterr().err
+        assert str(path) in told and cure in told
+        assert prepare(path, f"corpus={corpus}", cure) == 0
+    assert "warning: replaced by U+FFFD, since it could not be" in capsys.readouterr().out
+    assert prepare(old, "corpus=text", f"{key}.encoding=[auto,cp1252]") == 0
+    assert "1 document read as cp1252, such as b.txt" in capsys.readouterr().out
+
+
+def test_what_is_wrong_with_text_is_said_and_kept_in_the_manifest(texts, tmp_path):
+    good = ["One. Two.\n" * 99] * 3
+    assert "warning" not in texts(good).err
+    made = json.loads((tmp_path / "data" / "manifest.json").read_text())
+    assert "flaws" not in made["sources"]["text"]
+    bad = [*good, "caf\xc3\xa9 " + "x " * 9999 + "\ufffd\0"]
+    _, err = texts(bad, "if_exists=overwrite", "corpus.split.within=false")
+    assert "decoded wrongly before, it seems: 1 place in 1 document, such as 3.txt: caf" in err
+    assert "zero bytes, as in binary files: 1 character in 1 document, such as 3.txt (1)" in err
+    assert "U+FFFD in the source itself, lost before: 1 character in 1 document" in err
+    again = texts(bad, "corpus.split.within=false")
+    assert "already prepared" in again.out and "decoded wrongly" in again.err
+    assert "- mojibake: 1 characters" in (tmp_path / "data" / "README.md").read_text()

@@ -215,8 +215,7 @@ def test_what_is_asked_for_wins():
         (["a.txt", "--tokenizer", "a.txt"], "not a fast tokenizer"),
         (["a.txt", "--html", "no/o.html"], "--html no/o.html: there is no folder"),
         (["a.txt", "--longest", "0"], "at least 1, or a text such as"),
-        (["binary"], "binary: a binary file (NUL at byte 1)"),
-        (["wide.txt"], "UTF-16"),
+        (["binary"], "binary: a binary file (1 zero or control byte)"),
         ([], "required: FILE"),
         (["a.txt", "--jsn"], "there is no option --jsn; did you mean '--json'?"),
     ],
@@ -224,7 +223,6 @@ def test_what_is_asked_for_wins():
 def test_faults_are_one_line(words, message, file, segment, monkeypatch):
     monkeypatch.chdir(file.parent)
     Path("binary").write_bytes(b"a\0b")
-    Path("wide.txt").write_bytes("One. Two.".encode("utf-16"))
     fault = segment(*words, status=2).err
     assert message in fault and len(fault.splitlines()) == 1
 
@@ -249,6 +247,13 @@ def test_broken_text_is_shown_with_a_warning(file, segment):
     shown = segment(file, "--json")
     assert "not UTF-8 at byte 5; characters shown as U+FFFD: 2" in shown.err
     assert json.loads(shown.out)["characters"]["total"] == 20
+
+
+def test_text_in_utf_16_is_read_and_this_is_told(file, segment):
+    file.write_bytes("One. Two.".encode("utf-16"))
+    shown = segment(file, "--json")
+    assert shown.err == f"bipe: {file}: read as utf-16\n"
+    assert json.loads(shown.out)["characters"]["total"] == 9
 
 
 def test_folders_are_tables(file, segment, facts):

@@ -28,6 +28,7 @@ from segmenters import Segmenter, TokenMarker
 from segmenters.show import visible
 from segmenters.wording import counted
 from train.config import Config, Generate, Scrolls
+from train.data.reading.encodings import decode
 from train.data.rows.sets import DataSets, read_by
 from train.data.rows.source_segmenter import (
     CURE,
@@ -203,10 +204,16 @@ def read_prompt(options: Generate) -> str:
         if sys.stdin.isatty():
             print("bipe: type the prompt, then press Ctrl-D", file=sys.stderr)
         data = sys.stdin.buffer.read()
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as fault:
-        raise ConfigError(f"{key}: not UTF-8 at byte {fault.start}; convert it first") from None
+    found = decode(data)
+    if found.replaced:
+        raise ConfigError(f"{key}: not UTF-8 at byte {found.first}; convert it first")
+    if found.zeros:
+        raise ConfigError(
+            f"{key}: contains {counted(found.zeros, 'zero or control byte')}, no text"
+        )
+    if found.encoding:
+        print(f"bipe: {key}: read as {found.encoding}", file=sys.stderr)
+    text = found.text
     if options.prompt is None:
         text = text.removesuffix("\n").removesuffix("\r")
     if not text:

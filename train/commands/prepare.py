@@ -13,6 +13,7 @@ from typing import Any
 from segmenters.code.parsed import NO_GRAMMAR, cure
 from segmenters.show import counted
 from train.config import Config
+from train.data.preparing.flaws import sentences
 from train.data.preparing.merge import left_out_of
 from train.data.preparing.prepare import Prepared, prepare
 from train.data.preparing.source import Corpus
@@ -59,6 +60,12 @@ def _print(prepared: Prepared, corpus: Corpus) -> Prepared:
         rules = left_out_of(prepared.manifest["sources"][name]).items()
         if told := ", ".join(f"{number:,} {rule}" for rule, number in rules if number):
             print(f"    left out: {told}")
+        reader = corpus.sources[name].documents.keyed(f"corpus.sources.{name}.documents.")
+        for told, warning in sentences(prepared.manifest["sources"][name].get("flaws", {}), reader):
+            if warning:
+                print(f"bipe: warning: {name}: {told}", file=sys.stderr)
+            else:
+                print(f"    {told}")
         _print_done(name, prepared.manifest["sources"][name].get("done", {}))
     for name, cure in lacks.items():
         print(f"bipe: warning: {name}: {cure}", file=sys.stderr)

@@ -13,6 +13,7 @@ from segmenters.base import shares_of, tallied
 from segmenters.fields import KNOWN_FIELDS, NESTING_FIELDS
 from segmenters.wording import counted
 from train.data.preparing.engines import Engine
+from train.data.preparing.flaws import Flaws, sentences
 from train.data.preparing.source import Corpus, Source
 from train.data.preparing.statistics import Shares
 from train.data.reading.documents import Document
@@ -89,6 +90,11 @@ def _source(source: Source, sample: list[Document], tokenizer: Tokenizer) -> Ite
         f"{size / max(1, tokens):.2f} bytes per token, {tokens / max(1, segments[0]):.1f} tokens "
         f"per segment, {size / 1e6 / max(seconds, 1e-9):.1f} MB/s per core"
     )
+    flaws = Flaws()
+    for document in sample:
+        flaws.add(document)
+    for told, warning in sentences(flaws.table(), source.documents):
+        yield f"{'warning: ' * warning}{told}"
     whole = max(1, sum(map(len, texts)))
     table = done.table().items()
     shares = (f"{counts['characters'] / whole:.1%} {rule}" for rule, counts in table)

@@ -11,6 +11,7 @@ from typing import Any
 
 from bipe.build import TARGET
 from segmenters.wording import counted
+from train.data.preparing.flaws import Flaws
 from train.data.preparing.progress import Meter
 from train.data.preparing.statistics import DOCUMENT_EDGES, SEGMENT_EDGES, Lengths, Sample, Shares
 from train.data.preparing.work import Work
@@ -35,7 +36,7 @@ class Tally:
         self.levels = 1
         self.documents = self.empty = self.duplicates = 0
         self.bad, self.filtered = Counter[str](), Counter[str]()
-        self.lengths, self.sample = Lengths(), Sample()
+        self.lengths, self.sample, self.flaws = Lengths(), Sample(), Flaws()
         self.segmenters, self.done = Shares(), Shares()
         for result in self.results.values():
             # From the workers, since segmenters take long to load.
@@ -45,11 +46,11 @@ class Tally:
             self.duplicates += result["duplicates"]
             self.bad += Counter(result["bad"])
             self.filtered += Counter(result["filtered"])
-            for key in ("lengths", "sample", "segmenters", "done"):
+            for key in ("lengths", "sample", "segmenters", "done", "flaws"):
                 getattr(self, key).merge(result[key])
 
     def require_documents(self) -> None:
-        """Raise DataError if there is no document, or split.ids names an unknown one."""
+        """Raise DataError for no document, an unknown one in split.ids, or too much broken text."""
         label = f"source {self.name} ({self.source.documents.label()})"
         counts = {"empty": self.empty, "duplicates": self.duplicates, **self.bad, **self.filtered}
         left_out = {rule: number for rule, number in counts.items() if number}
@@ -67,6 +68,7 @@ class Tally:
                 f"{label}: split.ids names {', '.join(unseen[:3])}, which it does not contain; "
                 "ids are listed in the .ids files of a prepared data set"
             )
+        self.flaws.require_few(self.source.documents, label)
 
     def entry(self, splits: dict[str, Any]) -> dict[str, Any]:
         chosen, split = self.segmenters.table(), self.source.split
@@ -80,6 +82,7 @@ class Tally:
             "duplicates": self.duplicates,
             **({"segmenters": chosen} if chosen else {}),
             "done": self.done.table(),
+            **({"flaws": flaws} if (flaws := self.flaws.table()) else {}),
             **({"split": why} if (why := split.why) else {}),
             "splits": splits,
         }

@@ -15,6 +15,7 @@ from segmenters.base import Cuts, SegmenterError, shares_of, tallied
 from segmenters.fields import KNOWN_FIELDS, NESTING_FIELDS
 from segmenters.wording import counted
 from train.data.preparing.duplicates import duplicates_of, hash_of, store_hashes
+from train.data.preparing.flaws import Flaws
 from train.data.preparing.statistics import Lengths, Sample, Shares
 from train.data.preparing.work import Work
 from train.data.reading import SPLITS
@@ -44,10 +45,12 @@ class PartWriter(ExitStack):
         self.seen: set[str] = set()
         self.empty = 0
         self.chosen, self.done = Shares(), Shares()
-        self.lengths, self.sample = Lengths(), Sample()
+        self.lengths, self.sample, self.flaws = Lengths(), Sample(), Flaws()
         self._writers: dict[str, ShardWriter] = {}
 
     def add(self, batch: Sequence[Document]) -> None:
+        for document in batch:
+            self.flaws.add(document)
         batch = [piece for document in batch for piece in self._pieces(document)]
         # Cut first, and free what is no longer needed, since a document may have 100 MB.
         first = not self.kept.in_tokens
@@ -84,6 +87,7 @@ class PartWriter(ExitStack):
             "done": self.done.counts,
             "lengths": self.lengths.state(),
             "sample": self.sample.best,
+            "flaws": self.flaws.state(),
         }
 
     def _write(

@@ -177,6 +177,7 @@ class Corpus:
             reader = source.documents
             if limit is not None and (reader.limit is None or reader.limit > limit):
                 reader = replace(reader, limit=limit)
+            reader = reader.keyed(f"corpus.sources.{name}.documents.")
             split = source.split or self.split
             if split.within == "auto":
                 split = for_few(split, reader)

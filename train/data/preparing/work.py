@@ -25,7 +25,7 @@ from train.data.tokenizing.tokenizers import Tokenizer
 from train.disk.files import read_json, remove, unsynced, write_whole, writing
 
 RESULT = "part.json"
-_VERSION = 2  # of results: those of another are ignored
+_VERSION = 3  # of results: those of another are ignored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from train.data.reading.documents import Document, Part, Reader, decode, grouped, part_size
+from train.data.reading.documents import Document, Part, Reader, grouped, part_size
+from train.data.reading.encodings import decode
 from train.errors import DataError
 
 STANDARD_LIBRARY = "stdlib"
@@ -120,10 +121,11 @@ class PackageCode(Reader):
     def read_file(self, package: str, path: Path) -> Iterator[Document]:
         id = f"{package}/{path.as_posix()}"
         data = (_folder(package) / path).read_bytes()
-        text, replaced = decode(data, errors="replace")
-        longest = len(text) if self.max_characters is None else self.max_characters
-        if self.min_characters <= len(text) <= longest:
-            yield self.document(text, id=id, replaced=replaced, meta={"package": package})
+        found = decode(data)
+        told: dict[str, Any] = {"replaced": found.replaced, "encoding": found.encoding}
+        longest = len(found.text) if self.max_characters is None else self.max_characters
+        if self.min_characters <= len(found.text) <= longest:
+            yield self.document(found.text, id=id, meta={"package": package}, **told)
 
     def fingerprint(self) -> dict[str, Any]:
         versions = {package: _version(package) for package in self.packages}

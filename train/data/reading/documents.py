@@ -1,8 +1,9 @@
 """Documents, which readers yield and `prepare` consumes, and the cleaning that all of them pass.
 
-Text becomes valid Unicode: bytes that are not UTF-8 and lone surrogates (which JSON can spell and
-no tokenizer can encode) become U+FFFD and are counted. Nothing else changes, because segmenters cut
-at line ends and indentation; only `unwrap` joins lines, on request.
+Text becomes valid Unicode: bytes that cannot be decoded and lone surrogates (which JSON can spell
+and no tokenizer can encode) become U+FFFD and are counted. Nothing else changes, because segmenters
+cut at line ends and indentation; only `unwrap` joins lines, on request. Text of which too much is
+broken (U+FFFD or zero bytes) is bad.
 
 The division into parts, each read by one worker, depends only on the corpus, so that any number of
 workers writes the same bytes.
@@ -13,17 +14,19 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import PurePath
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from train.disk.manifest import redacted
 from train.errors import DataError
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+MAX_BROKEN = 1e-4
 NOTHING = "no documents were found. Check its path and filters."
-_BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
+BROKEN, BINARY = "broken text", "binary"  # rules
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WRAP = re.compile(r"(?<![\n\r])[^\S\n\r]*\r?\n(?=\S)")
 # The maximum number of parts where sizes allow it: enough to keep workers busy to the end, and
@@ -40,7 +43,8 @@ class Document:
     """A text with its name.
 
     kind: of the text ("prose", "code", "proof"). id: unique in its source; it decides the split.
-    source: where it was read from. replaced: number of characters replaced by U+FFFD.
+    source: where it was read from. replaced: number of characters replaced by U+FFFD. encoding: it
+    was decoded from; "" for UTF-8.
     """
 
     text: str
@@ -49,6 +53,12 @@ class Document:
     source: str
     meta: Mapping[str, Any] = field(default_factory=dict)
     replaced: int = 0
+    encoding: str = ""
+
+    @property
+    def broken(self) -> int:
+        """Return the number of characters that are lost or no text: replaced ones, zero bytes."""
+        return self.replaced + self.text.count("\0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,16 +78,18 @@ class Part:
 class Bad(DataError):
     """A file or row without a document: raised, or yielded in its place if it is skipped.
 
-    where: file and line, or row. rule: the kind of fault, one of a few, for counting.
+    where: file and line, or row. rule: the kind of fault, one of a few, for counting. cure: what to
+    set, if it is raised.
     """
 
-    def __init__(self, *, where: str, rule: str, detail: str) -> None:
-        super().__init__(f"{where}: {detail}")
-        self.where, self.rule, self.detail = where, rule, detail
+    def __init__(self, *, where: str, rule: str, detail: str, cure: str = "") -> None:
+        super().__init__(f"{where}: {detail}{cure and '. '}{cure}")
+        self.where, self.rule, self.detail, self.cure = where, rule, detail, cure
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Workers pickle it, and the default for exceptions passes only positional arguments.
-        return partial(Bad, where=self.where, rule=self.rule, detail=self.detail), ()
+        fields = ("where", "rule", "detail", "cure")
+        return partial(Bad, **{name: getattr(self, name) for name in fields}), ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +99,7 @@ class Reader:
     kind: of all its documents. source: name that documents carry; by default the class name.
     licence: of the text, for the manifest. limit: maximum number of documents. unwrap: join the
     lines of hard-wrapped prose.
+    keys: what the user types before the options of this reader, for messages.
     """
 
     kind: str = "prose"
@@ -95,10 +108,25 @@ class Reader:
     limit: int | None = None
     unwrap: bool = False
     provenance: ClassVar[str] = "local files"
+    keys: ClassVar[str] = ""
+
+    def keyed(self, keys: str) -> Self:
+        """Return a copy whose messages name its options with these keys before them."""
+        made = copy(self)
+        object.__setattr__(made, "keys", keys)
+        return made
+
+    def broken_share(self) -> float:
+        """Return the largest share of broken characters that documents may have on average."""
+        return MAX_BROKEN
+
+    def cure(self, rule: str) -> str:
+        """Return what to set to prepare text of which too much is broken."""
+        return ""
 
     def __iter__(self) -> Iterator[Document]:
         found = False
-        for item in self._limited(self.read()):
+        for item in self.limited(self.read()):
             if not isinstance(item, Bad):
                 found = True
                 yield item
@@ -122,9 +150,10 @@ class Reader:
         return self.parts() if self.limit is None else [Part()]
 
     def take(self, part: Part) -> Iterator[Document | Bad]:
-        return self.read_part(part) if self.limit is None else self._limited(self.read())
+        return self.read_part(part) if self.limit is None else self.limited(self.read())
 
-    def _limited(self, items: Iterator[Document | Bad]) -> Iterator[Document | Bad]:
+    def limited(self, items: Iterator[Document | Bad]) -> Iterator[Document | Bad]:
+        """Yield the items up to `limit` documents."""
         left = -1 if self.limit is None else self.limit
         for item in items if left else ():
             yield item
@@ -147,7 +176,13 @@ class Reader:
         return {"reader": type(self).__name__, **_plain(asdict(self))}
 
     def document(
-        self, text: str, *, id: str, replaced: int = 0, meta: Mapping[str, Any] | None = None
+        self,
+        text: str,
+        *,
+        id: str,
+        replaced: int = 0,
+        encoding: str = "",
+        meta: Mapping[str, Any] | None = None,
     ) -> Document:
         text, surrogates = clean(text)
         return Document(
@@ -157,6 +192,7 @@ class Reader:
             source=self.source or type(self).__name__,
             meta=meta or {},
             replaced=replaced + surrogates,
+            encoding=encoding,
         )
 
 
@@ -165,18 +201,48 @@ class TolerantReader(Reader):
     """A reader of files or rows, some of which may hold no document.
 
     on_bad: "error" at the first that cannot be read or lacks the text, or "skip" and count it.
+    max_broken: the largest share of characters that are lost (U+FFFD) or zero bytes, in each file
+    and in all; 1: any.
     """
 
     on_bad: OnBad = "error"
+    max_broken: float = MAX_BROKEN
 
     def __post_init__(self) -> None:
         if self.on_bad not in ("error", "skip"):
             raise DataError(f"on_bad must be error or skip, was: {self.on_bad}")
+        if not 0 <= self.max_broken <= 1:
+            raise DataError(f"max_broken must be from 0 to 1, was: {self.max_broken}")
+
+    def broken_share(self) -> float:
+        return self.max_broken
 
     def left_out(self, bad: Bad) -> Bad:
         if self.on_bad == "error":
-            raise bad
+            cure = bad.cure or f"To leave out what is bad, set {self.keys}on_bad=skip"
+            raise Bad(where=bad.where, rule=bad.rule, detail=bad.detail, cure=cure)
         return bad.with_traceback(None)  # a traceback would keep the text in memory
+
+    def too_broken(
+        self, broken: int, size: int, *, where: str, rule: str = BROKEN, told: str = ""
+    ) -> Bad | None:
+        """Return what is bad about `size` characters of which too many are broken, else None.
+
+        told: where the first is, or which encoding it may be.
+        """
+        if broken <= self.max_broken * size:
+            return None
+        share = f"{broken:,} of {size:,} characters"
+        what = "are zero bytes or no text" if rule == BINARY else "cannot be read"
+        allowed = f"allowed is a share of {self.max_broken:g}"
+        return Bad(
+            where=where, rule=rule, detail=f"{share} {what}{told}; {allowed}", cure=self.cure(rule)
+        )
+
+    def cure(self, rule: str) -> str:
+        """Return what to set to prepare text of which too much is broken."""
+        out = f"{self.keys}on_bad=skip to leave out such text"
+        return f"Set {out}, or {self.keys}max_broken=1 to keep it"
 
 
 @contextmanager
@@ -191,29 +257,7 @@ def bad_where(where: str, *, rule: str) -> Iterator[None]:
 
 
 def clean(text: str) -> tuple[str, int]:
-    return _SURROGATE.subn(REPLACEMENT, text)
-
-
-def decode(data: bytes, *, errors: str, offset: int = 0) -> tuple[str, int]:
-    """Decode UTF-8 without a byte order mark; also return the number of replaced characters.
-
-    errors: "replace" bad bytes, or "fail": DataError with the place of the first one; offset: of
-    `data` in its file.
-    """
-    if errors not in ("replace", "fail"):
-        raise DataError(f"encoding_errors must be replace or fail, was: {errors}")
-    try:
-        return data.decode("utf-8").removeprefix(_BYTE_ORDER_MARK), 0
-    except UnicodeDecodeError as fault:
-        if errors == "fail":
-            raise DataError(
-                f"byte {offset + fault.start} is not UTF-8 ({fault.reason}). Convert the "
-                "file, or set encoding_errors=replace to use U+FFFD there and count it"
-            ) from None
-    text = data.decode("utf-8", errors="replace")
-    # UTF-8 resynchronises at each lead byte, so that genuine U+FFFD keep their three bytes.
-    genuine = data.count(REPLACEMENT.encode())
-    return text.removeprefix(_BYTE_ORDER_MARK), text.count(REPLACEMENT) - genuine
+    return (text, 0) if text.isascii() else _SURROGATE.subn(REPLACEMENT, text)
 
 
 def unwrap(text: str) -> str:

@@ -47,7 +47,9 @@ class Rows(TolerantReader):
         check_conditions(self.filter)
         super().check()
 
-    def row(self, row: Any, *, where: str, id: str, replaced: int = 0) -> Document | Bad | None:
+    def row(
+        self, row: Any, *, where: str, id: str, replaced: int = 0, encoding: str = ""
+    ) -> Document | Bad | None:
         """Return the document of a row, a `Bad` that is skipped, or None if the filter drops it."""
         try:
             if not isinstance(row, dict):
@@ -68,7 +70,10 @@ class Rows(TolerantReader):
         except Bad as fault:
             return self.left_out(fault)
         meta = fields_of(row, self.text_key, self.meta_keys)
-        return self.document(text, id=id, replaced=replaced, meta=meta)
+        made = self.document(text, id=id, replaced=replaced, encoding=encoding, meta=meta)
+        if self.on_bad == "skip" and made.broken:  # else its file is judged as a whole
+            return self.too_broken(made.broken, len(made.text), where=where) or made
+        return made
 
 
 def dig(row: Mapping[str, Any], key: str, *, parameter: str, where: str = "") -> Any:

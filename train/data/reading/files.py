@@ -11,21 +11,34 @@ import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar
 
 from train.data.reading.documents import (
+    BINARY,
+    BROKEN,
     Bad,
     Document,
     Part,
     Reader,
     TolerantReader,
     bad_where,
-    decode,
     grouped,
     part_size,
+)
+from train.data.reading.encodings import (
+    AUTO,
+    UTF8,
+    Decoded,
+    Encoding,
+    LineDecoder,
+    check_encoding,
+    decode,
+    names_of,
+    wide,
 )
 from train.data.reading.fields import Rows, columns_of, dig
 from train.data.reading.storage import File, lines_of, listed, opened, other_endings, raw, spans
@@ -43,8 +56,7 @@ class Files(TolerantReader):
     pattern: str = "**/*"
 
     def read(self) -> Iterator[Document | Bad]:
-        for file in self.files():
-            yield from self.guarded(file, {})
+        yield from self._each(self.files(), {})
 
     def parts(self) -> list[Part]:
         files = self.files()
@@ -67,8 +79,7 @@ class Files(TolerantReader):
             yield from self.read()
             return
         where = dict(part.where)
-        for file in where.pop("files"):
-            yield from self.guarded(File(*file), where)
+        yield from self._each([File(*file) for file in where.pop("files")], where)
 
     def pieces(self, file: File, *, size: int) -> list[tuple[dict[str, Any], int]]:
         """Return pieces of a large file: arguments of `read_file`, and bytes (about `size`)."""
@@ -77,12 +88,43 @@ class Files(TolerantReader):
     def guarded(self, file: File, where: dict[str, Any]) -> Iterator[Document | Bad]:
         """Yield the documents of a file or a piece of it, with faults handled by `on_bad`."""
         try:
-            yield from self.read_file(file, **where)
+            broken, size, first = 0, 0, ""
+            for item in self.read_file(file, **where):
+                if isinstance(item, Document) and self.on_bad == "error":
+                    own = item.broken
+                    broken, size = broken + own, size + len(item.text)
+                    first = first or item.id * bool(own)
+                yield item
+                del item
+            told = f", the first in {first}"
+            if bad := self.too_broken(broken, size, where=str(file), told=told):
+                raise bad
         except Bad as bad:
             yield self.left_out(bad)
         except OSError as fault:
             detail = f"cannot be read: {redacted(fault.strerror or str(fault))}"
             yield self.left_out(Bad(where=str(file), rule="cannot be read", detail=detail))
+
+    def _each(self, files: list[File], where: dict[str, Any]) -> Iterator[Document | Bad]:
+        for number, file in enumerate(files, start=1):
+            try:
+                yield from self.guarded(file, where)
+            except Bad as bad:
+                raise self.beside(bad, files[number:]) from None
+
+    def beside(self, bad: Bad, files: list[File]) -> Bad:
+        """Return what is raised for a file; if it is no text, with the names of others like it."""
+        others = list[str]()
+        for file in files[:_LOOKED_AT] if bad.rule in (BINARY, BROKEN) else ():
+            try:
+                for _ in self.guarded(file, {}):
+                    pass
+            except Bad as other:
+                others += [str(file)] * (other.rule in (BINARY, BROKEN))
+            if len(others) == _NAMED:
+                break
+        also = f"; so are {', '.join(others)}" if others else ""
+        return Bad(where=bad.where, rule=bad.rule, detail=bad.detail + also, cure=bad.cure)
 
     def read_file(self, file: File) -> Iterator[Document | Bad]:
         raise NotImplementedError
@@ -115,15 +157,54 @@ class Files(TolerantReader):
 _ROWS = re.compile(r"\.(jsonl|ndjson|parquet|[ct]sv)(?:\.\w{1,4})?$", re.IGNORECASE)
 _CORPORA = {"parquet": "parquet", "csv": "csv", "tsv": "csv"}
 _LONGEST_FIELD = 2**31 - 1
+_LOOKED_AT, _NAMED = 1000, 4  # further files like one that is no text
+_WIDE = ("utf-16", "utf_16", "utf16", "utf-32", "utf_32", "utf32")
+_HEAD, _SAMPLE = 1 << 16, 1 << 20  # bytes by which the encoding of lines is found
 _FIRST_ROW = 1 << 16  # characters that the first row of a table has at most, to find its delimiter
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextFiles(Files):
-    """One document per file; encoding_errors: "replace" bad bytes with U+FFFD, or "fail"."""
+class Encoded(Files):
+    """A reader of files of text.
+
+    encoding: "auto" for UTF-8, and others where they are certain; a name; or a list of these, of
+    which the first that fits is used, such as [auto, cp1252].
+    """
+
+    encoding: Encoding = AUTO
+
+    def check(self) -> None:
+        check_encoding(self.encoding)
+        super().check()
+
+    def decoded(self, file: File) -> Decoded:
+        """Return the text of a whole file; raise Bad if too much of it is broken."""
+        with opened(file) as stored:
+            found = decode(stored.read(), encoding=self.encoding)
+        likely = f"; it may be {' or '.join(found.likely)}" if found.likely else ""
+        bad = self.too_broken(
+            found.replaced + found.zeros,
+            len(found.text),
+            where=str(file),
+            rule=BINARY if found.zeros else BROKEN,
+            told=f", the first at byte {found.first}{likely}" if found.replaced else "",
+        )
+        if bad:
+            raise bad
+        return found
+
+    def cure(self, rule: str) -> str:
+        key = f"{self.keys}encoding"
+        names = f"{key}=NAME ('{key}=[auto, NAME]' if only some files are in it)"
+        first = names if rule == BROKEN else f"{self.keys}pattern to files of text"
+        return f"Set {first}, or {super().cure(rule).removeprefix('Set ')}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextFiles(Encoded):
+    """One document per file."""
 
     pattern: str = "**/*.txt"
-    encoding_errors: str = "replace"
 
     def check(self) -> None:
         for key, value in (("path", str(self.path)), ("pattern", self.pattern)):
@@ -145,43 +226,56 @@ class TextFiles(Files):
         super().check()
 
     def read_file(self, file: File) -> Iterator[Document | Bad]:
-        with opened(file) as stored:
-            data = stored.read()
-        with bad_where(str(file), rule="not UTF-8"):
-            text, replaced = decode(data, errors=self.encoding_errors)
-        del data
-        yield self.document(text, id=file.name, replaced=replaced)
+        found = self.decoded(file)
+        yield self.document(
+            found.text, id=file.name, replaced=found.replaced, encoding=found.encoding
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
-class JSONL(Rows, Files):
+class JSONL(Rows, Encoded):
     """One document per line, an object; without id_key, it is named by file and line."""
 
     pattern: str = "**/*.jsonl*"
-    encoding_errors: str = "replace"
 
     def pieces(self, file: File, *, size: int) -> list[tuple[dict[str, Any], int]]:
-        return spans(file, size=size)
+        try:
+            return [] if self._wide(file) else spans(file, size=size)
+        except (OSError, Bad):  # reported by the worker that reads the file
+            return []
 
     def read_file(self, file: File, **where: int) -> Iterator[Document | Bad]:
-        for number, offset, held in lines_of(file, **where):
+        wide = self._wide(file)
+        decoder = LineDecoder(UTF8 if wide else self.encoding, partial(self._sample, file))
+        for number, offset, held in lines_of(file, encoding=wide, **where):
             place = f"{file}:{number}"
             try:
-                found = self.parse(held, id=f"{file.name}:{number}", where=place, offset=offset)
+                line = [decoder.decode(held.pop(), offset)]
+                found = self.parse(line, id=f"{file.name}:{number}", where=place)
             except Bad as fault:
                 found = self.left_out(fault)
             if found is not None:
                 yield found
             del found
 
-    def parse(
-        self, held: list[bytes], *, id: str, where: str, offset: int
-    ) -> Document | Bad | None:
+    def _wide(self, file: File) -> str | None:
+        """Return the name of UTF-16 or UTF-32, whose lines do not end with a byte of their own."""
+        with opened(file) as stored:
+            found = wide(stored.read(_HEAD), whole=False)
+        told = (name for name in names_of(self.encoding) if name.lower().startswith(_WIDE))
+        return found or next(told, None)
+
+    def _sample(self, file: File, offset: int) -> bytes:
+        """Return whole lines from an offset."""
+        with opened(file) as stored:
+            stored.seek(offset)
+            return stored.read(_SAMPLE).rpartition(b"\n")[0]
+
+    def parse(self, line: list[Decoded], *, id: str, where: str) -> Document | Bad | None:
         """Pop a line from its list and return its document; None for an empty line."""
-        line = held.pop()
-        with bad_where(where, rule="not UTF-8"):
-            text, replaced = decode(line, errors=self.encoding_errors, offset=offset)
-        del line
+        found = line.pop()
+        text, replaced, encoding = found.text, found.replaced, found.encoding
+        del found
         if not text or text.isspace():
             return None
         try:
@@ -192,11 +286,11 @@ class JSONL(Rows, Files):
                 what = f"{fault.msg}, column {fault.colno}"
             raise Bad(where=where, rule="not JSON", detail=f"not JSON: {what}") from None
         del text
-        return self.row(row, where=where, id=id, replaced=replaced)
+        return self.row(row, where=where, id=id, replaced=replaced, encoding=encoding)
 
 
 @dataclass(frozen=True, kw_only=True)
-class CSV(Rows, Files):
+class CSV(Rows, Encoded):
     """One document per row of a table whose first row names its columns.
 
     delimiter: None: a tab in .tsv; else the first of comma, semicolon, tab and bar with which the
@@ -205,21 +299,22 @@ class CSV(Rows, Files):
 
     pattern: str = "**/*.csv*"
     delimiter: str | None = None
-    encoding_errors: str = "replace"
 
     def read_file(self, file: File) -> Iterator[Document | Bad]:
         csv.field_size_limit(_LONGEST_FIELD)
-        with opened(file) as stored, bad_where(str(file), rule="not UTF-8"):
-            text, replaced = decode(stored.read(), errors=self.encoding_errors)
+        decoded = self.decoded(file)
+        text, replaced = decoded.text, decoded.replaced
         delimiter = self.delimiter or ("\t" if ".tsv" in file.name.lower() else self._found(text))
         rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
         number = 1
         try:
             for number, row in enumerate(rows, start=1):
                 where = f"{file}, row {number}"
-                # What was replaced in the file counts for its first row.
-                found = self.row(row, where=where, id=f"{file.name}:{number}", replaced=replaced)
-                replaced = 0
+                id = f"{file.name}:{number}"
+                found = self.row(row, where=where, id=id, encoding=decoded.encoding)
+                if isinstance(found, Document) and replaced:
+                    # What was replaced in the file counts for its first row.
+                    found, replaced = replace(found, replaced=found.replaced + replaced), 0
                 if found is not None:
                     yield found
         except csv.Error as fault:

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import Any
 
-from train.data.reading.documents import Document, Reader, clean
+from segmenters.wording import counted
+from train.data.reading.documents import MAX_BROKEN, Bad, Document, Reader, clean
+from train.data.reading.encodings import decode
 from train.errors import DataError, UserError, near
 
 STDIN = "-"
-# A file is binary if its head has a NUL, or if more than this share of it is not UTF-8.
-_HEAD, _SHARE_OF_TEXT = 8192, 0.3
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_SHARE_OF_TEXT = 0.3  # more broken text than this is not shown
 _SKIPPED = frozenset(("__pycache__", "node_modules"))
 _TABLES = {".csv": "CSV", ".tsv": "CSV"}  # whose lines may be the segments
 _ROWS = {".jsonl": "JSONL", ".ndjson": "JSONL", ".parquet": "Parquet"}
@@ -59,11 +59,16 @@ def documents(name: str, *, text_key: str | None, fields: list[str]) -> Iterator
             whole = f"{name}:{one.id.removeprefix(named)}" if one.id.startswith(named) else one.id
             yield dataclasses.replace(one, id=whole)
     except DataError as fault:
-        raise UserError(str(fault).replace("text_key=", "--text-key ")) from None
+        # The cure of a bad row is an option of `bipe prepare`.
+        told = f"{fault.where}: {fault.detail}" if isinstance(fault, Bad) else str(fault)
+        raise UserError(told.replace("text_key=", "--text-key ")) from None
 
 
 def read(name: str) -> str:
-    """Return the text of a file, with a warning if some of it is not UTF-8."""
+    """Return the text of a file, with a warning if some of it is not UTF-8.
+
+    UTF-16 and what is certain to be another encoding is read as such, and this is printed.
+    """
     try:
         data = sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
     except IsADirectoryError:
@@ -71,20 +76,16 @@ def read(name: str) -> str:
     except OSError as fault:
         said = near(name) if isinstance(fault, FileNotFoundError) else ""
         raise UserError(f"{name}: {fault.strerror or fault}{said}") from None
-    if data.startswith(_UTF16):
-        raise UserError(f"{name}: is UTF-16; convert it with: iconv -f UTF-16 -t UTF-8")
-    nul = data.find(b"\0", 0, _HEAD)
-    if nul >= 0:
-        raise UserError(f"{name}: a binary file (NUL at byte {nul})")
-    data = data.removeprefix(b"\xef\xbb\xbf")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as fault:
-        first_bad = fault.start
-    text = data.decode("utf-8", "replace")
-    replaced = text.count("\ufffd") - data.count("\ufffd".encode())
-    if replaced > _SHARE_OF_TEXT * len(text):
-        raise UserError(f"{name}: a binary file ({replaced / len(text):.0%} of it is not UTF-8)")
-    told = f"{name}: not UTF-8 at byte {first_bad}; characters shown as U+FFFD: {replaced}"
-    print(f"bipe: {clean(told)[0]}", file=sys.stderr)
-    return text
+    found = decode(data)
+    if found.zeros > MAX_BROKEN * len(found.text):
+        raise UserError(f"{name}: a binary file ({counted(found.zeros, 'zero or control byte')})")
+    likely = f" (it may be {' or '.join(found.likely)})" if found.likely else ""
+    if found.replaced > _SHARE_OF_TEXT * len(found.text):
+        share = f"{found.replaced / len(found.text):.0%} of it"
+        raise UserError(f"{name}: {share} is not UTF-8{likely}; convert it with iconv -t UTF-8")
+    if found.encoding:
+        print(f"bipe: {clean(name)[0]}: read as {found.encoding}", file=sys.stderr)
+    if found.replaced:
+        told = f"{name}: not UTF-8 at byte {found.first}{likely}; characters shown as U+FFFD: "
+        print(f"bipe: {clean(told)[0]}{found.replaced}", file=sys.stderr)
+    return found.text

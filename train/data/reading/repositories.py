@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass, replace
 from itertools import groupby
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, Self
 
 from segmenters.fields import KNOWN_FIELDS, path_of
 from train.data.reading import documents as base
@@ -22,7 +22,6 @@ from train.data.reading.storage import File
 from train.errors import DataError
 
 _SKIPPED = frozenset(("__pycache__", "node_modules"))
-_HEAD, _SHARE_OF_TEXT = 8192, 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +56,17 @@ class Repositories(Reader):
             keys = [*dict.fromkeys([*kept, self.key, self.key.rpartition(".")[2]])]
             object.__setattr__(self, "of", replace(self.of, meta_keys=keys))
 
+    def keyed(self, keys: str) -> Self:
+        made = super().keyed(keys)
+        object.__setattr__(made, "of", self.of.keyed(f"{keys}of."))
+        return made
+
+    def broken_share(self) -> float:
+        return self.of.broken_share()
+
+    def cure(self, rule: str) -> str:
+        return self.of.cure(rule)
+
     def check(self) -> None:
         self.of.check()
 
@@ -90,21 +100,27 @@ class Repositories(Reader):
         if "repositories" not in part.where:
             yield from self._of_rows(self.of.read_part(part))
             return
-        assert isinstance(self.of, Files)
         for name, held in part.where["repositories"]:
             files = []
-            for values in held:
-                for item in self.of.guarded(File(*values), {}):
-                    if isinstance(item, Bad):
-                        yield item
-                    elif _is_binary(item.text):
-                        yield Bad(where=values[0], rule="binary", detail="not text")
-                    else:
-                        parts = PurePosixPath(item.id).parts
-                        inner = PurePosixPath(*parts[min(self.depth, len(parts) - 1) :])
-                        files.append((str(inner), item))
+            for item in self._files([File(*values) for values in held]):
+                if isinstance(item, Bad):
+                    yield item
+                else:
+                    parts = PurePosixPath(item.id).parts
+                    inner = PurePosixPath(*parts[min(self.depth, len(parts) - 1) :])
+                    files.append((str(inner), item))
             if files:
                 yield self._joined(name, files)
+
+    def _files(self, files: list[File]) -> Iterator[Document | Bad]:
+        assert isinstance(self.of, Files)
+        for number, file in enumerate(files, start=1):
+            try:
+                yield from self.of.guarded(file, {})
+            except Bad as bad:
+                if bad.rule != base.BINARY:
+                    raise self.of.beside(bad, files[number:]) from None
+                yield bad.with_traceback(None)
 
     def _of_rows(self, items: Iterable[Document | Bad]) -> Iterator[Document | Bad]:
         """Join neighbouring rows of a repository; one that comes again is a fault."""
@@ -145,9 +161,10 @@ class Repositories(Reader):
             end = "" if not file.text or file.text.endswith(("\n", "\r")) else "\n"
             texts += [head, file.text, end]
             at += len(head) + len(file.text) + len(end)
-        replaced = sum(file.replaced for _, file in files)
+        told: dict[str, Any] = {"replaced": sum(file.replaced for _, file in files)}
+        told["encoding"] = ", ".join(sorted({file.encoding for _, file in files} - {""}))
         meta = {"files": places} if places else {}
-        return self.document("".join(texts), id=name, replaced=replaced, meta=meta)
+        return self.document("".join(texts), id=name, meta=meta, **told)
 
     def _owner(self, file: File) -> str:
         parts = PurePosixPath(file.name).parts
@@ -165,8 +182,3 @@ def _order(path: str) -> list[tuple[int, str]]:
 
 def _hidden(name: str) -> bool:
     return any(part[0] == "." or part in _SKIPPED for part in PurePosixPath(name).parts)
-
-
-def _is_binary(text: str) -> bool:
-    head = text[:_HEAD]
-    return "\0" in head or head.count(base.REPLACEMENT) > _SHARE_OF_TEXT * len(head)

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
 from typing import Any, Literal
 
 from segmenters.fields import KNOWN_FIELDS, NESTING_FIELDS
@@ -115,13 +114,15 @@ def for_few(split: Split, reader: Reader) -> Split:
         return split
     inside, found = replace(split, within=True), set[str]()
     ids, divisible = [], True
-    for document in islice(reader.read(), min(MANY, reader.limit or MANY)):
+    for document in reader.limited(reader.read()):
         if isinstance(document, Document) and document.text.strip():
             ids.append(document.id)
             divisible &= {*document.meta} <= {*KNOWN_FIELDS, *NESTING_FIELDS}
             if divisible and len(ids) <= SOME:
                 found |= {inside.of(piece.id) for piece in inside.pieces(document)}
-    if len(ids) >= MANY or not ids:
+            if len(ids) == MANY:
+                return split
+    if not ids:
         return split
     if divisible and len(ids) <= SOME and found.issuperset(wanted):
         return replace(inside, why=_WITHIN)

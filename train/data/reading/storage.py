@@ -10,6 +10,7 @@ piece unpacks all and keeps its own lines, which costs little next to tokenizing
 
 import bz2
 import gzip
+import io
 import lzma
 import re
 import sys
@@ -137,7 +138,9 @@ def raw(file: File) -> Iterator[IO[bytes]]:
 
 def suffix(path: str) -> str:
     """Return the last suffix of a path or an address in lower case, without its query."""
-    name = path.partition("::")[0].rpartition("/")[2].partition("?")[0]
+    if "://" in path:  # a local name may contain :: and ?
+        path = path.partition("::")[0].rpartition("/")[2].partition("?")[0]
+    name = path.rpartition("/")[2]
     return "." + name.rpartition(".")[2].lower() if "." in name else ""
 
 
@@ -167,6 +170,7 @@ def lines_of(
     line: int = 1,
     turn: int = 0,
     turns: int = 1,
+    encoding: str | None = None,
 ) -> Iterator[tuple[int, int, list[bytes]]]:
     """Yield number (from 1), offset (bytes) and, in a list, the bytes of lines of a file.
 
@@ -174,12 +178,14 @@ def lines_of(
 
     A caller that pops a line from its list holds the only reference: it may be very large. Lines
     end only at "\\n": JSON strings may contain other line separators. A packed file that is cut
-    short raises Bad in its first piece only.
+    short raises Bad in its first piece only. encoding: UTF-16 or UTF-32, whose lines are recoded as
+    UTF-8; start and stop are those of a whole file.
     """
     try:
-        with opened(file) as lines:
+        with opened(file) as stored:
             if start:
-                lines.seek(start)
+                stored.seek(start)
+            lines: Iterable[bytes] = stored if encoding is None else _recoded(stored, encoding)
             offset, number = start, line
             for found in lines:  # enumerate would keep a reference to the line
                 if stop is not None and offset >= stop:
@@ -192,6 +198,13 @@ def lines_of(
     except Bad:
         if turn == 0:
             raise
+
+
+def _recoded(stored: IO[bytes], encoding: str) -> Iterator[bytes]:
+    # What cannot be decoded becomes no UTF-8, and is replaced and counted there.
+    with io.TextIOWrapper(stored, encoding, errors="surrogateescape", newline="\n") as text:
+        for line in text:
+            yield line.encode("utf-8", "surrogatepass")
 
 
 def _local(path: Path, name: str) -> File:

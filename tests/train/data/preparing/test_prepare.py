@@ -244,7 +244,7 @@ LINES = {
     "not JSON": [b"{", b'{"text": "a"', b"{} {}", b'{"text": ' + b"9" * 5000 + b"}", b"[" * 9999],
     "no object": [b"[1]", b"3", b"null", b'"text"'],
     "no text": [b'{"body": "x"}', b'{"text": 3}', b'{"text": ["x", 3]}'],
-    "not UTF-8": [b'{"text": "\xff"}', b"\xc3\x28"],
+    "broken text": [b'{"text": "\xff"}', b'{"text": "a\\ud800"}', b'{"text": "\\u0000"}'],
 }
 
 
@@ -259,7 +259,7 @@ def test_bad_lines_are_counted_by_what_is_wrong(tmp_path):
     good = [json.dumps({"text": f"good {number}"}).encode() for number in range(len(bad))]
     mixed = [line for pair in zip(good, bad, strict=True) for line in pair]
     path.write_bytes(b"\n".join([*mixed, b"", b"  ", b'{"text": null}', b'{"text": ""}']))
-    reader = JSONL(path=path, encoding_errors="fail", on_bad="skip")
+    reader = JSONL(path=path, max_broken=0, on_bad="skip")
     made = lenient(reader, tmp_path / "out")
     entry = made.manifest["sources"]["tiny"]
     assert entry["bad"] == {rule: len(lines) for rule, lines in LINES.items()}

@@ -16,7 +16,8 @@ from train.data.preparing.engines import Local, Ray, Slurm
 from train.data.preparing.source import Corpus, Datatrove, Length
 from train.data.reading import SPLITS
 from train.data.reading.corpora import PackageCode
-from train.data.reading.documents import REPLACEMENT, Document, clean, decode, unwrap
+from train.data.reading.documents import REPLACEMENT, Document, clean, unwrap
+from train.data.reading.encodings import decode
 from train.data.reading.fields import columns_of, fields_of
 from train.data.reading.files import CSV, JSONL, Parquet, TextFiles
 from train.data.reading.hub import HuggingFace
@@ -82,15 +83,29 @@ def test_a_glob_or_a_pattern_reads_what_it_matches_up_to_the_limit(tmp_path):
 
 
 LINE = b'{"text": "x"}\n'
-SHUT = {"encoding_errors": "fail"}
+SHUT = {"max_broken": 0}
 # What a file holds, how it is read, and what must be said: the place, the rule and the cure.
 FAULTS = [
     ("a.jsonl", LINE + b'{"body": "x"}', JSONL, {}, r"a\.jsonl:2: text_key=text is .*are: body"),
     ("a.jsonl", LINE + b'{"text": 3}', JSONL, {}, r":2: text_key=text must contain text, was: int"),
     ("a.jsonl", LINE + b"[1]", JSONL, {}, r"a\.jsonl:2: must be an object"),
     ("a.jsonl", LINE + b"{", JSONL, {}, r"a\.jsonl:2: not JSON"),
-    ("a.jsonl", LINE + b'{"text": "\xff"}', JSONL, SHUT, ":2: byte 24 is"),
-    ("a.jsonl", b"\xff", JSONL, {"encoding_errors": "ignore"}, "must be replace or fail, was: ign"),
+    ("a.jsonl", LINE + b'{"text": "\xff"}', JSONL, SHUT, r"1 of 2 .*, the first in a\.jsonl:2"),
+    (
+        "a.txt",
+        b"ok \xff",
+        TextFiles,
+        SHUT,
+        "1 of 4 characters .*, the first at byte 3; .*share of 0",
+    ),
+    (
+        "a.txt",
+        b"ok",
+        TextFiles,
+        {"encoding": "latn1"},
+        "encoding must be auto, a name .*, was: latn1",
+    ),
+    ("a.txt", b"ok", TextFiles, {"max_broken": 2}, "max_broken must be from 0 to 1, was: 2"),
     ("a.jsonl", LINE, JSONL, {"filter": {"no": [1]}}, "filter=no is not a field"),
     ("a.jsonl", LINE, JSONL, {"on_bad": "x"}, "on_bad must be error or skip, was: x"),
     ("a.jsonl", b"\n", JSONL, {}, "no documents were found"),
@@ -169,19 +184,21 @@ def test_what_cannot_be_asked_is_refused(make, options, told):
 
 def test_bad_bytes_and_lone_surrogates_are_replaced_and_counted(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"ok \xff\xfe " + REPLACEMENT.encode() + b" \xe2\x82")
-    (document,) = TextFiles(path=tmp_path)
+    (document,) = TextFiles(path=tmp_path, max_broken=1)
     assert (document.replaced, document.text.count(REPLACEMENT)) == (3, 4)
     (tmp_path / "a.jsonl").write_text('{"text": "a\\ud800b\\ud83d\\ude00"}')
-    (document,) = JSONL(path=tmp_path)
+    (document,) = JSONL(path=tmp_path, max_broken=1)
     assert document.text == f"a{REPLACEMENT}b\N{GRINNING FACE}"
     assert document.replaced == 1
 
 
 @given(st.binary())
 def test_any_bytes_become_text_that_encodes(data):
-    text, replaced = decode(data, errors="replace")
-    assert text.encode() is not None
-    assert (replaced == 0) == (text.encode() in (data, data.removeprefix(b"\xef\xbb\xbf")))
+    found = decode(data, encoding="utf-8")
+    assert decode(data).text.encode() is not None
+    if not found.encoding:
+        plain = found.text.encode() in (data, data.removeprefix(b"\xef\xbb\xbf"))
+        assert (found.replaced == 0) == plain
 
 
 @given(st.text(st.characters(exclude_categories=())))
@@ -218,7 +235,7 @@ def test_the_fingerprint_holds_every_option_and_the_size(tmp_path):
     found = TextFiles(path=tmp_path, limit=3).fingerprint()
     given = {"reader": "TextFiles", "kind": "prose", "source": None, "licence": None, "limit": 3}
     given |= {"unwrap": False, "pattern": "**/*.txt", "on_bad": "error"}
-    given |= {"encoding_errors": "replace", "path": str(tmp_path)}
+    given |= {"encoding": "auto", "max_broken": 1e-4, "path": str(tmp_path)}
     assert found == given | {"files": 1, "bytes": 4}
 
 
