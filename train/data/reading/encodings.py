@@ -27,6 +27,7 @@ _WIDE = ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be")
 _SHIFTED = {b"\x1b$)C": "iso2022_kr", b"\x1b$": "iso2022_jp_ext"}  # escapes to two bytes each
 _CONTROLS = bytes({*range(1, 32)} - {*b"\b\t\n\v\f\r\x1a\x1b"})
 _MANY_CONTROLS, _MANY_ZEROS = 16, 50  # one in so many bytes
+_HEAD = 1 << 14  # bytes in which control characters are counted
 _CLEARLY = 10  # times as many ASCII characters as in the other byte order
 
 
@@ -159,7 +160,7 @@ def _plain(data: bytes, name: str, whole: bool) -> str | None:
 
 def _shifted(data: bytes) -> str | None:
     """Return which encoding of seven bits with escapes, such as ISO-2022-JP, bytes are."""
-    for escape, name in _SHIFTED.items():
+    for escape, name in _SHIFTED.items() if 0x1B in data else ():
         try:
             if escape in data and not data.decode(name).isascii():
                 return name
@@ -169,8 +170,10 @@ def _shifted(data: bytes) -> str | None:
 
 
 def _zeros(data: bytes) -> int:
-    controls = len(data) - len(data.translate(None, _CONTROLS))
-    return data.count(0) + (controls if controls * _MANY_CONTROLS > len(data) else 0)
+    head = data[:_HEAD]
+    controls = len(head) - len(head.translate(None, _CONTROLS))
+    zeros = data.count(0) if 0 in data else 0
+    return zeros + (controls if controls * _MANY_CONTROLS > len(head) else 0)
 
 
 def _replaced(data: bytes, name: str, first: int) -> Decoded:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from segmenters.fields import KNOWN_FIELDS, NESTING_FIELDS, kept_fields
-from train.data.reading.documents import Bad, Document, TolerantReader, bad_where
+from train.data.reading.documents import BROKEN, Bad, Document, TolerantReader, bad_where
 from train.errors import DataError
 
 Conditions = Mapping[str, Any]
@@ -52,6 +52,8 @@ class Rows(TolerantReader):
     ) -> Document | Bad | None:
         """Return the document of a row, a `Bad` that is skipped, or None if the filter drops it."""
         try:
+            if isinstance(row, UnicodeDecodeError):
+                raise Bad(where=where, rule=BROKEN, detail=f"not UTF-8: {row.reason}")
             if not isinstance(row, dict):
                 detail = f"must be an object with keys, was: {type(row).__name__}"
                 raise Bad(where=where, rule="no object", detail=detail)
@@ -138,6 +140,16 @@ def columns_of(schema: Any, keys: Sequence[str] | None = None) -> list[str]:
         elif nests or column.name in wanted:  # what nests may be a JSON string
             found.append(column.name)
     return found
+
+
+def rows_of(batch: Any) -> list[Any]:
+    """Return the rows of an Arrow batch, with a UnicodeDecodeError for each that is not UTF-8."""
+    try:
+        return batch.to_pylist()
+    except UnicodeDecodeError as fault:
+        if len(batch) == 1:
+            return [fault]
+        return [row for start in range(len(batch)) for row in rows_of(batch.slice(start, 1))]
 
 
 def check_conditions(conditions: Conditions | None) -> None:

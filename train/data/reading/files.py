@@ -40,7 +40,7 @@ from train.data.reading.encodings import (
     names_of,
     wide,
 )
-from train.data.reading.fields import Rows, columns_of, dig
+from train.data.reading.fields import Rows, columns_of, dig, rows_of
 from train.data.reading.storage import File, lines_of, listed, opened, other_endings, raw, spans
 from train.disk.manifest import redacted
 from train.errors import DataError
@@ -157,7 +157,7 @@ class Files(TolerantReader):
 _ROWS = re.compile(r"\.(jsonl|ndjson|parquet|[ct]sv)(?:\.\w{1,4})?$", re.IGNORECASE)
 _CORPORA = {"parquet": "parquet", "csv": "csv", "tsv": "csv"}
 _LONGEST_FIELD = 2**31 - 1
-_LOOKED_AT, _NAMED = 1000, 4  # further files like one that is no text
+_LOOKED_AT, _NAMED = 200, 4  # further files like one that is no text
 _WIDE = ("utf-16", "utf_16", "utf16", "utf-32", "utf_32", "utf32")
 _HEAD, _SAMPLE = 1 << 16, 1 << 20  # bytes by which the encoding of lines is found
 _FIRST_ROW = 1 << 16  # characters that the first row of a table has at most, to find its delimiter
@@ -367,7 +367,7 @@ class Parquet(Rows, Files):
             columns += columns_of(table.schema_arrow, self.meta_keys)
             rows = self.rows_at_once(table.metadata)
             for batch in table.iter_batches(batch_size=rows, columns=columns, row_groups=groups):
-                for row in batch.to_pylist():
+                for row in rows_of(batch):
                     where = f"{file}, row {number}"
                     found = self.row(row, where=where, id=f"{file.name}:{number}")
                     if found is not None:

@@ -1,12 +1,12 @@
 """Which old encoding some bytes have, where that is certain: Latin-1 and its kin, CJK, Cyrillic ...
 
-Each encoding that can decode the pieces between white space which are not ASCII gives a reading. A
-word speaks for a reading if it is a stop word (spaCy's, of some sixty languages) of the language
-that the reading seems to have; a letter that this language does not use, a sign inside a word, an
-upper-case letter after a lower-case one and a rare ideograph speak against it. A reading is certain
-if it has enough evidence against each other one where the two differ. So "tres" with a grave accent
-in Windows-1252 is not taken for Czech, and a name alone is not certain. Detectors that rank
-encodings by letter frequencies are right for three of five texts in Western Europe.
+Each encoding gives a reading of the pieces between white space that are not ASCII. A word speaks
+for a reading if it is a stop word (spaCy's, of some sixty languages) of the language that the
+reading seems to have; a letter that this language does not use, a sign inside a word, an upper-case
+letter after a lower-case one and a rare ideograph speak against it. A reading is certain if it has
+enough evidence against each other one where the two differ: French in Windows-1252 is not taken for
+Czech, and a name alone is not certain. Detectors that rank encodings by the frequency of letters
+are wrong for two of five texts in the languages of Western Europe.
 """
 
 import codecs
@@ -32,6 +32,7 @@ _COMMON = {"gb18030": (0xB0, 0xD7), "euc_jp": (0xB0, 0xCF)}
 _COMMON |= dict.fromkeys(("shift_jis", "cp932"), (0x88, 0x98))
 _COMMON |= dict.fromkeys(("big5", "cp950", "big5hkscs"), (0xA4, 0xC6))
 _COMMON |= dict.fromkeys(("euc_kr", "cp949"), (0, 0))
+_KOREAN = ("euc_kr", "cp949")
 _JAPANESE = ("shift_jis", "cp932", "euc_jp")
 
 _PIECE = re.compile(rb"[^\x00-\x20]*[\x80-\xff][^\x00-\x20]*")
@@ -57,6 +58,7 @@ _HITS, _WORDS, _MANY_WORDS = 3, 8, 20  # stop words that are not ASCII, or with 
 _EVIDENCE, _MORE_EVIDENCE = 3, 6  # the latter with fewer such hits
 _RATIO = 20  # of evidence for a reading to that against it
 _FAULTS = 0.05  # per piece
+_STRANGE, _LONG = 0.15, 20  # share of pieces of CJK text; characters
 
 
 class Reading(NamedTuple):
@@ -81,8 +83,21 @@ class Reading(NamedTuple):
     def plausible(self) -> bool:
         hits = sum(map(len, self.hits))
         known = hits >= _HITS or (self.spells and hits + self.words >= _WORDS)
-        most = max(_FAULTS * len(self.pieces) + 2, hits * (self.name in _COMMON))
-        return known and sum(self.faults) <= most
+        if self.name in _COMMON:
+            return known and self._strange() <= _STRANGE * len(self.pieces) + 1
+        return known and sum(self.faults) <= _FAULTS * len(self.pieces) + 2
+
+    def _strange(self) -> int:
+        """Return the number of pieces that are long, or have faults, and that no stop word excuses.
+
+        Korean has blanks, so that nothing excuses a long one.
+        """
+        korean = self.name in _KOREAN
+        rows = zip(map(len, self.pieces), self.hits, self.faults, strict=True)
+        return sum(
+            (size > _LONG and (korean or not hits)) or (faults > 0 and not hits)
+            for size, hits, faults in rows
+        )
 
     def beats(self, other: "Reading") -> bool:
         """Return whether the evidence where two readings differ is for this one."""
@@ -107,7 +122,7 @@ def certain(data: bytes) -> tuple[str | None, list[str]]:
     readings = sorted(_readings(pieces, _words(data)), key=lambda one: -one.worth)
     best = readings[0]
     likely = [one.name for one in readings[:3] if one.plausible() and one.name != UTF8][:2]
-    name = _declared(data, best, b"\n".join(pieces))
+    name = _declared(data, best, pieces)
     if name is None and best.name != UTF8 and best.plausible():
         name = best.name if all(map(best.beats, readings[1:])) else None
     try:
@@ -116,13 +131,13 @@ def certain(data: bytes) -> tuple[str | None, list[str]]:
         return None, likely
 
 
-def _declared(data: bytes, best: Reading, sample: bytes) -> str | None:
+def _declared(data: bytes, best: Reading, pieces: list[bytes]) -> str | None:
     """Return the encoding that the head of a file declares, if it gives the best reading."""
     for found in _DECLARED.findall(data[:_HEAD]):
         try:
             name = codecs.lookup(found.decode()).name
             name = "cp1252" if name == "iso8859-1" else name  # as in browsers
-            if sample.decode(name).split("\n") == best.pieces:
+            if [piece.decode(name) for piece in pieces] == best.pieces:
                 return name
         except (LookupError, UnicodeDecodeError):
             continue
@@ -154,21 +169,23 @@ def _words(data: bytes) -> set[str]:
 
 
 def _readings(pieces: list[bytes], words: set[str]) -> Iterator[Reading]:
-    sample = b"\n".join(pieces)
-    broken = sample.decode(UTF8, "replace").split("\n")
-    yield _reading(UTF8, broken, words)
-    seen = set[str]()
+    """Yield the different readings; what an encoding cannot decode is U+FFFD in its pieces."""
+    yield _reading(UTF8, [piece.decode(UTF8, "replace") for piece in pieces], words)
+    seen = set[tuple[str, ...]]()
     for variants in _ENCODINGS.split():
-        for name in variants.split("/"):
-            try:
-                text = sample.decode(name)
-            except UnicodeDecodeError:
-                continue
-            read = text.split("\n")
-            if len(read) == len(pieces) and text not in seen:
-                seen.add(text)
-                yield _reading(name, read, words)
-            break
+        names = variants.split("/")
+        name = next((name for name in names if _decodes(name, pieces)), names[-1])
+        read = [piece.decode(name, "replace") for piece in pieces]
+        if tuple(read) not in seen:
+            seen.add(tuple(read))
+            yield _reading(name, read, words)
+
+
+def _decodes(name: str, pieces: list[bytes]) -> bool:
+    try:
+        return all(piece.decode(name) for piece in pieces)
+    except UnicodeDecodeError:
+        return False
 
 
 def _reading(name: str, pieces: list[str], words: set[str]) -> Reading:

@@ -5,13 +5,15 @@ import json
 import random
 from pathlib import Path
 
+import pyarrow as arrow
+import pyarrow.parquet as parquet
 import pytest
 
 from tests.train.data.corpora import prepared
 from train.data.preparing.flaws import MOJIBAKE, Flaws, flaws_of
 from train.data.reading.documents import REPLACEMENT, Bad, Document
 from train.data.reading.encodings import decode
-from train.data.reading.files import CSV, JSONL, TextFiles
+from train.data.reading.files import CSV, JSONL, Parquet, TextFiles
 from train.data.reading.repositories import Repositories
 from train.data.reading.split import Split
 from train.errors import DataError
@@ -130,6 +132,15 @@ def test_lines_and_tables_are_decoded_whatever_the_piece(tmp_path, monkeypatch, 
     table = "text\n" + "".join(f'"{text}"\n' for text in texts)
     (tmp_path / "a.csv").write_bytes(table.encode(name))
     assert [each.text for each in CSV(path=tmp_path)] == texts
+
+
+def test_rows_of_parquet_that_are_not_utf_8_are_bad(tmp_path):
+    column = arrow.array([b"One.", b"Andr\xe9", b"Two."], arrow.binary()).view(arrow.string())
+    parquet.write_table(arrow.table({"text": column}), tmp_path / "a.parquet")
+    with pytest.raises(DataError, match=r"a\.parquet, row 1: not UTF-8: .* set on_bad=skip"):
+        list(Parquet(path=tmp_path))
+    found = [*Parquet(path=tmp_path, on_bad="skip").read()]
+    assert [getattr(each, "text", "bad") for each in found] == ["One.", "bad", "Two."]
 
 
 def test_files_of_manuals_with_colons_in_their_names_are_unpacked(tmp_path):
