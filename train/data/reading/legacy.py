@@ -112,7 +112,7 @@ class Reading(NamedTuple):
                 good += tie and hits == others and not worse
                 differing += 1
         least = _EVIDENCE if self.words >= _MANY_WORDS else _MORE_EVIDENCE
-        least = min(_EVIDENCE, differing) if sum(map(len, self.hits)) >= _HITS else least
+        least = min(_EVIDENCE, 2 * differing) if sum(map(len, self.hits)) >= _HITS else least
         return good >= max(least, _RATIO * (bad - 1))
 
 
@@ -208,7 +208,7 @@ def _evidence(name: str, piece: str) -> tuple[set[str], int, set[str]]:
     """Return the stop words of a piece, the weight of its faults, and its letters."""
     text = unicodedata.normalize("NFC", _FONT.sub("", piece))
     signs = _SIGN * len(_odd().findall(text))
-    text = _folded(text)
+    text = _folded(text.replace("\xb5", "u"))  # micro is no letter of a language
     wide = sum(map(len, _WIDE.findall(text)))
     faults = signs + (len(_JOINED.findall(text)) if wide < 2 else 0)
     faults += sum(_rare(one, name) for one in _IDEOGRAPH.findall(text))

@@ -55,6 +55,12 @@ def test_no_excerpt_is_read_wrongly():
     assert certain > 40
 
 
+def test_a_single_sign_that_two_encodings_read_otherwise_is_not_certain():
+    """The micro sign of Latin-1 is a quotation mark in ISO-8859-16."""
+    found = decode((LANGUAGES[0][1] + "5 \xb5s\n").encode("latin-1"))
+    assert found.encoding == "cp1252" or found.replaced
+
+
 def test_a_declared_encoding_breaks_a_tie():
     code = '# -*- coding: latin-1 -*-\nNAME = "Andr\xe9 J\xf6rg"\n'
     assert decode(code.encode("latin-1")).text == code
