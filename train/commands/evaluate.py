@@ -34,6 +34,7 @@ from train.evals.probes.measure import NAMES, Plan, Probe
 from train.evals.rows import FILE, Journal, left_out
 from train.evals.texts import HeldOut
 from train.evals.variants import Ways, variants
+from train.fit import runs
 from train.fit.checkpoints.places import (
     Place,
     at_step,
