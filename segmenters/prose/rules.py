@@ -4,9 +4,9 @@ One regular expression, linear in the text, finds candidates: a run of terminato
 brackets and emoji that close after it, a blank line, a bullet, a smiling face. Each is kept or
 dropped according to the word before (abbreviation, initial, list number), searched in a bounded
 window, and to the first visible character after it. Trailing white space stays with the sentence
-before. The next word is read only by option (`ahead`). The rules pair no quotes but guillemets and
-those set apart, and know no language beyond lists of words. Thai and Lao are cut at white space,
-coarsely.
+before. The next word is read only by option (`ahead`). The rules pair only quotes that may face
+either way (`quotes`), and know no language beyond lists of words. Thai and Lao are cut at white
+space, coarsely.
 """
 
 import hashlib
@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from segmenters.prose import ahead
 from segmenters.prose import tables as lists
 from segmenters.prose.line_ends import list_starts
+from segmenters.prose.quotes import OPENERS, Quotes, is_wide
 from segmenters.prose.words import WINDOW, always_ends, ends_before_lower, is_plain, period_ends
 
 _PLACED = ("simple", "always", "lines")
@@ -24,27 +25,27 @@ _PLACED = ("simple", "always", "lines")
 _USUAL = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 # Particles and the copula after a Japanese closing quote: the quoting sentence goes on.
 _AFTER_QUOTE = frozenset("\u3068\u306a\u306b\u3092\u306e\u304c\u306f\u3067\u3082\u3001\u3063")
-_CJK_BRACKETS = (("\uff08", "\uff09"), ("\u300a", "\u300b"))
-_CJK_CLOSERS = frozenset("\u300d\u300f\uff09\u300b\u3009")
+_CJK_BRACKETS = (("\uff08", "\uff09"), ("\u300a", "\u300b"), ("(", ")"))
+# Words of Chinese that end sentences, as letters of Hiragana do, but no names.
+_LAST_WORDS = re.compile("[\u3041-\u309f\u4e86\u5417\u5462\u5427\u554a\u5440\u561b\u7684]")
+_CJK_CLOSERS = frozenset(
+    "\u300d\u300f\uff09\u300b\u3009\u301e\u301f\uff63\ufe42\ufe44" + lists.EITHER + lists.LATE
+)
 _DASHES = frozenset("-\u2013\u2014")
 # Characters at a place for which the rules look further back than they remember.
 _FAR = "'\"\u201d\u201c-\u2013\u2014"
-# What opens what may be closed with white space before it.
-_OPENS = {
-    "\u00bb": ("\u00ab",),
-    "\u201d": ("\u201c", "\u201e"),
-    "\u201c": ("\u201e",),
-    "''": ("``", ",,"),
-}
+_QUOTES_CLOSE = frozenset(lists.EITHER + lists.LATE)
 _CLOSING_QUOTES = "\"'\u2019\u201d"
+_QUOTES = "\"'\u2019\u201d"
 _ALIKE = ('"', "\u201d", "''")
 _MOST_QUOTES = 8
 _QUOTES = "\"'`*_\u2018\u201c\u201e\u00ab\u00bb"
 _MENTIONS = frozenset("\"'`\u2018\u201c\u201e\u00ab")
 _STRONG_SET, _PLAIN_SET = frozenset(lists.STRONG), frozenset(lists.PLAIN)
+_TERMINATORS = _STRONG_SET | _PLAIN_SET
 
-# How far back an open quote and an open bracket are searched, in characters.
-_QUOTE_WINDOW, _BRACKET_WINDOW = 400, 160
+# How far back an open bracket is searched, in characters.
+_BRACKET_WINDOW = 160
 # Decisions on candidates within _DENSE characters of each other are cached, _MEMORY at a time, by
 # the _REMEMBERED characters before them: two windows, since a list's line is searched before a
 # word.
@@ -67,7 +68,7 @@ _PHRASES = re.compile(r"[\u0e01-\u0e5b]\s{1,8}(?=[\u0e01-\u0e5b])")
 
 def tables() -> str:
     """Return a digest of the lists and patterns, for fingerprints."""
-    known = [*map(sorted, lists.LISTS), lists.ANY.pattern, lists.RARE.pattern]
+    known = [*map(sorted, lists.LISTS), lists.AMONG_WIDE.pattern, lists.RARE.pattern]
     return hashlib.sha256(repr(known).encode()).hexdigest()[:16]
 
 
@@ -78,18 +79,18 @@ def sentence_ends(
     position: int = 0,
     last: int | None = None,
     starts: Sequence[int] = (),
+    quoted: Sequence[str] = (),
     thai: Callable[[str, Sequence[int]], list[int]] | None = None,
 ) -> list[int]:
     """Return character offsets, increasing, at which a sentence ends and another starts.
 
     `next_word`: read the next word where the next character leaves a doubt. A scan may resume at
-    `position`, that of a letter, if the sentence there is known to start at `last`. `starts`: where
-    sentences start for another reason, increasing. `thai`: chooses from places behind white space
-    of Thai those at which sentences start.
+    `position`, that of a letter, if the sentence there is known to start at `last`; `quoted`: what
+    is open there (`Quotes.open`). `starts`: where sentences start for another reason, increasing.
+    `thai`: chooses from places behind white space of Thai those at which sentences start.
     """
     ends: list[int] = []
-    ascii_only, length = text.isascii(), len(text)
-    text = text if ascii_only else lists.usual(text)
+    length, text = len(text), lists.usual(text)
     if last is None:
         last = length - len(text.lstrip())  # leading white space belongs to the first sentence
     items = _items(text, position, starts, next_word=next_word, thai=thai)
@@ -97,11 +98,16 @@ def sentence_ends(
     before = 0
     known: dict[tuple[str, str, int], bool] = {}
     usual = _USUAL - {"I"} if next_word else _USUAL
-    for match in (lists.ASCII if ascii_only else lists.ANY).finditer(text, position):
+    quotes = Quotes(text, position, quoted)
+    pattern = lists.candidates(text)
+    matches = pattern.finditer(text, position)
+    while match := next(matches, None):
         kind = match.lastgroup
         if kind == "never":
             continue
-        place = match.end() if kind in _PLACED else _place(text, match)
+        place = match.end() if kind in _PLACED else _place(text, match, quotes)
+        if kind == "gap" and place < match.start("spaced"):  # what opens there may end at once
+            matches = pattern.finditer(text, place)
         while item < place:
             if last < item:
                 ends.append(last := item)
@@ -174,7 +180,8 @@ def _is_known_end(
     """Return the result of `_is_end`, cached: where candidates are dense, the same ones repeat."""
     start = match.start()
     around = text[start : place + (ahead.REACH if next_word else 1)]
-    if text[place] in _FAR or not _STRONG_SET.isdisjoint(match[0]):  # looks far back
+    glued = not (text[place - 1].isspace() or text.isascii())
+    if glued or text[place] in _FAR or not _STRONG_SET.isdisjoint(match[0]):  # looks far back
         return _is_end(text, match, place, last, next_word)
     since = start - last
     key = (text[max(0, start - _REMEMBERED) : start], around, min(since, _REMEMBERED))
@@ -186,47 +193,18 @@ def _is_known_end(
     return end
 
 
-def _place(text: str, match: re.Match[str]) -> int:
+def _place(text: str, match: re.Match[str], quotes: Quotes) -> int:
     """Return where the next sentence would start."""
     place = match.end()
     if text[place - 1] in lists.BULLETS:
         return place - 1
-    if match["spaced"] and not _closes(text, match.start("spaced"), match["spaced"][1:]):
-        return match.start("spaced") + 1
+    if match["gap"] is not None:
+        start, apart = match.span("spaced")
+        if start - match.start() > 1 and (opening := quotes.opening(match.start(), start)) > 0:
+            return opening
+        if apart > start and (opening := quotes.opening_apart(start, apart)) > 0:
+            return opening
     return place
-
-
-def _closes(text: str, place: int, quote: str) -> bool:
-    """Return whether `quote`, written apart, closes a quotation that is open at `place`.
-
-    A single mark may be the first half of a doubled one, so both close the same.
-    """
-    if quote == "'":
-        quote = "''"
-    first = max(0, place - _QUOTE_WINDOW)
-    opened = max((text.rfind(mark, first, place) for mark in _OPENS.get(quote, "")), default=-1)
-    before = text[opened - 1] if opened > 0 else " "
-    if quote == "\u00bb" and (before.isalnum() or before in _PLAIN_SET or before == ","):
-        return False  # German: what looks like an opener closed the quotation before
-    if opened < 0 and quote in _ALIKE:
-        single = quote == "''" and _is_open(text, place, first, "'")
-        return single or _is_open(text, place, first, quote)
-    return opened >= 0 and opened > text.rfind(quote, first, place)
-
-
-def _is_open(text: str, place: int, first: int, quote: str) -> bool:
-    """Return whether a quote alike at both ends is open, in text that sets it apart at both."""
-    first = max(first, text.rfind("\n\n", first, place))
-    odd = False
-    for _ in range(_MOST_QUOTES):
-        found = text.rfind(quote, first, place)
-        if found < 0:
-            break
-        apart = not found or text[found - 1].isspace()
-        if not (apart and text[found + len(quote)].isspace()):
-            break
-        odd, place = not odd, found
-    return odd
 
 
 def _is_bracketed(text: str, start: int, last: int) -> bool:
@@ -234,6 +212,7 @@ def _is_bracketed(text: str, start: int, last: int) -> bool:
     first = max(last, start - _BRACKET_WINDOW)
     return any(
         text.find(opener, first, start) > text.rfind(closer, first, start)
+        and (opener != "(" or is_wide(text, start))
         for opener, closer in _CJK_BRACKETS
     )
 
@@ -259,9 +238,10 @@ def _is_end(text: str, match: re.Match[str], place: int, last: int, next_word: b
     elif match["gap"] is None:
         return _ends_unmarked(match, start > last, following)
     else:
-        gap = " " if place == match.start("spaced") + 1 and match["spaced"] else match["gap"]
-        run = text[start : match.start("spaced")]
-        if run[-1] in _STRONG_SET and _is_bracketed(text, start, last):
+        run = text[start : min(place, match.start("spaced"))]
+        gap = match["gap"] if place == match.end() else text[start + len(run) : place]
+        ends = _STRONG_SET if gap else _TERMINATORS
+        if run[-1] in ends and _is_bracketed(text, start, last):
             return bool(gap) and _is_blank_line(gap)
         found = _decided(text, match, place, run, gap, next_word)
         if found is not None:
@@ -274,14 +254,15 @@ def _is_end(text: str, match: re.Match[str], place: int, last: int, next_word: b
     if following.islower():
         if next_word and run[0] in "!?" and ahead.speaks(text, place):
             return False
-        return ends_before_lower(text, start, run)
+        return ends_before_lower(text, start, run + (match["spaced"] or ""))
     if text[start - 1 : start] == "[" and "]" in run:
         return False  # "[...]" stands for words left out
     if len(run) > 1 and not following.isalnum() and text[start - 1 : start] in _MENTIONS:
         return following in _QUOTES  # press "?" (or "h")
     if following < "\u0590" and _is_inserted(text, start, place, last):
         return False
-    if run[0] != "." or run[1:2] in _PLAIN_SET:
+    said = following in "\u2013\u2014" and run[-1] in _QUOTES_CLOSE
+    if said or run[0] != "." or run[1:2] in _PLAIN_SET:
         return _ends_question(text, match, place, last, run, gap, next_word)
     if gap == "  " and following.isupper() and text.endswith(" . . ", 0, start):
         return True  # words left out, and two spaces, as between sentences
@@ -300,8 +281,8 @@ def _ends_before_mark(
     """Return whether a sentence ends before a sign that seldom starts one."""
     start, following = match.start(), text[place]
     attached = not text[start - 1 : start].isspace()
-    if following == "\u201d" and match["spaced"]:  # it closes nothing, so it opens
-        return True
+    if following == "\u201d" and (match["spaced"] or text[place - 1] in lists.LINE_ENDS):
+        return True  # it closes nothing, so it opens
     if run != "." or not attached:
         return False
     if following == ",":
@@ -376,8 +357,8 @@ def _ends_strong(run: str, following: str) -> bool:
 
 def _ends_glued(text: str, start: int, run: str, following: str, emoji: bool) -> bool:
     """Return whether a sentence ends without white space: "so.Then", but not "www.Site"."""
-    if _is_ideograph(following):
-        return run[0] in "!?" or run == ".."
+    if _is_ideograph(following) or (following in OPENERS and is_wide(text, start)):
+        return _ends_among_wide(text[start - 1 : start], run, following)
     if not following.isupper() or run.strip(".!?"):
         return False
     before = text[start - 1 : start]
@@ -393,3 +374,13 @@ def _ends_glued(text: str, start: int, run: str, following: str, emoji: bool) ->
     if len(run) > 1 or run != ".":
         return word.isalpha() and word[1:].islower()
     return len(word) > 3 and is_plain(word)
+
+
+def _ends_among_wide(before: str, run: str, following: str) -> bool:
+    """Return whether a terminator of ASCII ends a sentence of Chinese or Japanese."""
+    if run[0] == "." and run != "..":
+        # Not in numbers and names.
+        sure = run == "." and not (following in OPENERS or _LAST_WORDS.match(before))
+        if sure or not _is_ideograph(before):
+            return False
+    return run[0] in ".!?" and _ends_strong(run, following)

@@ -20,7 +20,18 @@ from segmenters.checks import require_choice, require_type
 from segmenters.places import after_space
 from segmenters.prose import ahead, rules
 from segmenters.prose.line_ends import KINDS, WRAPPED, LineEnds, sections
-from segmenters.prose.tables import APART, CLOSERS, DIVIDERS, EMOJI, PLAIN, STRONG, usual
+from segmenters.prose.quotes import MOST, Quotes
+from segmenters.prose.tables import (
+    AGAIN,
+    APART,
+    CLOSERS,
+    DIVIDERS,
+    EMOJI,
+    LATE,
+    PLAIN,
+    STRONG,
+    usual,
+)
 
 _LOG = logging.getLogger(__name__)
 
@@ -30,17 +41,19 @@ _CONTEXT = 512
 _LONGEST = 8 * _CONTEXT
 
 _RUN, _DIVIDER = re.escape(PLAIN + STRONG + CLOSERS), re.escape(DIVIDERS)
+_OTHERS = "".join(sorted({*APART} - {*AGAIN}))
 # Where a scan may resume. Each look-behind is text that no candidate can extend any further.
 _RESUME = re.compile(
-    rf"[^{_RUN}{EMOJI}{_DIVIDER}\s\u201c\d\[]"
+    rf"[^{_RUN}{LATE}{EMOJI}{_DIVIDER}\s\d\[]"
     # After white space a candidate continues only with quotes, notes and emoji, with a single space
     # before a quote or note.
     rf"|(?<=\s)[^\s'{APART}\[{EMOJI}]"
     rf"|(?<=\s\s)['{APART}\[]|(?<=[^\S \u00a0\u202f])['{APART}\[]"
     rf"|(?<=[^\S \u00a0])[{EMOJI}]"
-    # One quote at most, doubled or not.
+    # One quote, doubled or not, and up to two angles.
     rf"|(?<=\s')[^\s'\[{EMOJI}]|(?<=\s'')[^\s\[{EMOJI}]|(?<=\s[{APART}])[^\s\[{EMOJI}]"
-    rf"|(?<=\s''\s)['{APART}]|(?<=\s['{APART}]\s)['{APART}]"
+    rf"|(?<=\s''\s)['{_OTHERS}]|(?<=\s['{APART}]\s)['{_OTHERS}]"
+    rf"|(?<=\s[{AGAIN}]\s[{AGAIN}]\s[{AGAIN}]\s)[{AGAIN}]"
     # A note is up to three digits in brackets, or right behind a run; emoji come last; dividers mix
     # with nothing.
     rf"|(?<![\[\d{_RUN}])\d|(?<=\d\d\d)\d|\[(?=\D)|(?<=[{EMOJI}])[^\s{EMOJI}]"
@@ -50,16 +63,14 @@ _RESUME = re.compile(
 # is what extends a run of terminators, emoji or notes. (Some emoji are capital letters.)
 _GOES_ON = rf"\[{EMOJI}{re.escape(PLAIN + STRONG)}"
 _CAPITALS = "\U0001f100-\U0001f189"
-# The low quotes that `_LATE` of the rules adds to a run, unless a strong terminator is before it.
-_QUOTED_RUN = rf"{_RUN}\u201c"
+_QUOTED_RUN = _RUN + LATE
 _CONCEIVABLE = re.compile(
     rf"(?<=\s)[^\s{_GOES_ON}]|(?<=[^\S \u00a0])[{_GOES_ON}]|(?<=\s\s)[{_GOES_ON}]"
     rf"|(?<=\s)[{_CAPITALS}]"
     rf"|(?<=[{_QUOTED_RUN}{EMOJI}])[^\s\[{_QUOTED_RUN}{EMOJI}]|(?<=[{EMOJI}])[{_QUOTED_RUN}]"
-    rf"|(?<![{_QUOTED_RUN}]{{3}})(?<=[{_QUOTED_RUN}])[{_QUOTED_RUN}]"
-    rf"|(?<=[{re.escape(STRONG)}\u201d])\u201c"
+    rf"|(?<![{_QUOTED_RUN}]{{{MOST}}})(?<=[{_QUOTED_RUN}])[{_QUOTED_RUN}]"
 )
-_WEAK_RUN = re.escape("".join(sorted({*PLAIN, *CLOSERS, "\u201c"} - {"\u201d"})))
+_WEAK_RUN = re.escape("".join(sorted({*PLAIN, *CLOSERS, *LATE} - {"\u201d"})))
 _ONE_KIND = re.compile(rf"\s++|[{_RUN}]++|[{_WEAK_RUN}]++|[{EMOJI}]++|[{_DIVIDER}]++")
 
 
@@ -85,7 +96,7 @@ class Sentences(Segmenter):
     next_word: bool = False
     fallback: bool = False
     line_ends: str = WRAPPED
-    version: ClassVar[int] = 7
+    version: ClassVar[int] = 8
     level_names = ("sentence", "paragraph", "section")
 
     def __post_init__(self) -> None:
@@ -222,6 +233,7 @@ class SentenceMachine(Machine):
     text: str = ""  # the end of the text, possibly shortened
     last: int | None = None  # where its sentence starts; None: nothing visible yet
     resume: int = 0  # where to resume in it
+    quoted: tuple[str, ...] = ()  # what is open there
     lines: LineEnds | None = None
 
     def _read(self, text: str) -> list[int]:
@@ -236,12 +248,19 @@ class SentenceMachine(Machine):
                 self.last = start
         if self.last is not None and (starts or _CONCEIVABLE.search(self.text, known)):
             ends = rules.sentence_ends(
-                self.text, position=self.resume, last=self.last, starts=starts
+                self.text,
+                position=self.resume,
+                last=self.last,
+                starts=starts,
+                quoted=self.quoted,
             )
         if ends:
             self.last = ends[-1]
         # One back: whether a bracket is a place to resume depends on the character after it.
+        quotes = Quotes(self.text, self.resume, self.quoted)
         self.resume = self._last_resume(max(0, known - 1))
+        quotes.read(self.resume)
+        self.quoted = tuple(quotes.open)
         if len(self.text) > _LONGEST:
             self._shorten()
         return [moved + end for end in ends]

@@ -66,16 +66,21 @@ RARE = re.compile(
     "\U0001da88]"
 )
 # Closes after a terminator and belongs to its sentence. German closes with either guillemet, and
-# with U+201C, which `_LATE` adds; * and _ are Markdown's.
+# with what opens in English (LATE); * and _ are Markdown's.
 CLOSERS = (
     "\"'`)]}*_\u2019\u201d\u00bb\u00ab\u203a\u2039"
-    "\u300d\u300f\uff09\u3011\u300b\u3009\u3015\uff3d\uff02"
+    "\u300d\u300f\uff09\u3011\u300b\u3009\u3015\uff3d\uff02\u301e\u301f\uff63\ufe42\ufe44"
     "\u00b9\u00b2\u00b3\u2070\u2074\u2075\u2076\u2077\u2078\u2079"
     # Without width: spaces, and marks that tell a direction of writing.
     "\u200b\u200e\u200f\u2060\ufeff"
 )
+LATE = "\u201c\u2018"
+# Scripts written without spaces but Thai: there quotes that touch text at both sides may open.
+WIDE = re.compile("[\u3001-\u9fff\uf900-\ufaff\uff01-\uffef\U00020000-\U0003ffff]")
+EITHER = "\"'\u2019\u201d\u00bb\u00ab\u203a\u2039\uff02"
 # What may close a quotation with white space before it, as in tokenised text.
-APART = '\u00bb"\u201d\u201c'
+APART = '\u00bb"\u201d\u201c\u203a'
+AGAIN = "\u00bb\u203a"
 # The number of a note, right behind the terminator.
 _SMALL = "a-z\u00df-\u00ff\u0430-\u044f"
 _NOTE = (
@@ -95,42 +100,52 @@ LINE_ENDS = "\n\r\u2028\u2029"
 
 # What may not start a sentence: it continues or closes the one before.
 CONTINUES = frozenset(",;:)]}%/\u2116" + PLAIN + STRONG + "\u201d\uff0c\u3001\uff1b\uff1a")
-CONTINUES_STRONG = CONTINUES | frozenset("\u300d\u300f\u300b\u3009\uff09\u3011")
+CONTINUES_STRONG = CONTINUES | frozenset(
+    "\u300d\u300f\u300b\u3009\uff09\u3011\u301e\u301f\uff63\ufe42\ufe44"
+)
 
 _T, _P, _C, _D = map(re.escape, (PLAIN + STRONG, PLAIN, CLOSERS, DIVIDERS))
-# U+201C opens a quotation right after a Chinese full stop.
-_LATE = rf"(?:(?<![{STRONG}\u201d])\u201c[{_T}{_C}\u201c]*+)?+"
 _S = STRONG.replace("\uff0e", "")  # is in numbers as well
 # Two low commas may open a quotation in tokenised text.
 _GO_ON, _GO_ON_STRONG = (
     re.escape("".join(sorted(signs - {"\u201d"})))
     for signs in (CONTINUES - {","}, CONTINUES_STRONG)
 )
-# Shortcuts past `_is_end` of the rules, which decides the same at several times the cost; the tests
-# compare them.
-_NEVER = "|".join(
-    (
-        # Right before an ASCII character; before a capital only after a small letter or digit.
-        rf"(?<=[{_P}])[{_P}{_C}]*+(?=[\0-\x7f])(?![\s\[A-Z]|{_NOTE})",
-        rf"(?<=[{_P}])(?<![^\0-/:-`{{-\x7f][{_P}])[{_P}{_C}]*+(?=[A-Z])",
-        # Before signs that continue the sentence.
-        rf"(?<=[{_P}])[{_P}{_C}]*+(?:[ \t]++\n?+|\n)[ \t]*+(?=[{_GO_ON}])(?!{OMISSION})",
-        rf"(?<=[{STRONG}])[{_T}{_C}]*+[ \t]*+(?=[{_GO_ON_STRONG}])",
-        # Full-width numbers; Greek and Armenian words.
-        r"(?<=\uff0e)(?=\d)",
-        r"(?<=[;:])(?=[\u03ac-\u03ce\u0561-\u0587])",
+
+
+def _lanes(closers: str, opens: str) -> str:
+    """Return shortcuts past `_is_end` of the rules, which decides the same more slowly.
+
+    `closers`: what surely closes what is before it; `opens`: what may open something. The tests
+    compare both ways.
+    """
+    never = "|".join(
+        (
+            # Right before an ASCII character; before a capital only after a small letter or digit.
+            rf"(?<=[{_P}])[{_P}{closers}]*+(?=[\0-\x7f])(?![\s\[A-Z{opens}]|{_NOTE})",
+            rf"(?<=[{_P}])(?<![^\0-/:-`{{-\x7f][{_P}])[{_P}{closers}]*+(?=[A-Z])",
+            # Before signs that continue the sentence.
+            rf"(?<=[{_P}])[{_P}{closers}]*+(?:[ \t]++\n?+|\n)[ \t]*+(?=[{_GO_ON}])(?!{OMISSION})",
+            rf"(?<=[{STRONG}])[{_T}{closers}]*+[ \t]*+(?=[{_GO_ON_STRONG}])",
+            # Full-width numbers; Greek and Armenian words.
+            r"(?<=\uff0e)(?=\d)",
+            r"(?<=[;:])(?=[\u03ac-\u03ce\u0561-\u0587])",
+        )
     )
-)
-LANES = (
-    rf"(?P<never>{_NEVER})"
-    # White space, then an ASCII character that is no part of a note or quote.
-    rf"|(?<=[{_P}])[{_P}{_C}]*+(?P<simple>\s++)(?=[!#-&(-Z\\-~])"
-    # Nothing after it that needs a second look.
-    rf"|(?<=[{_S}])[{_S}]*+(?P<always>\s*+)(?=[^{_GO_ON_STRONG}{_C}{EMOJI}\s\[\u201c])|"
-)
+    return (
+        rf"(?P<never>{never})"
+        # White space, then an ASCII character that is no part of a note or quote.
+        rf"|(?<=[{_P}])[{_P}{closers}]*+(?P<simple>\s++)(?=[!#-&(-Z\\-~])"
+        # Nothing after it that needs a second look.
+        rf"|(?<=[{_S}])[{_S}]*+(?P<always>\s*+)(?=[^{_GO_ON_STRONG}{_C}{EMOJI}\s\[{LATE}])|"
+    )
 
 
-def _candidate(first: str, by_script: str) -> re.Pattern[str]:
+LANES = _lanes(_C, "")
+WIDE_LANES = _lanes(re.escape("".join(sorted({*CLOSERS} - {*EITHER}))), "(\"'")
+
+
+def _candidate(first: str, by_script: str, lanes: str) -> re.Pattern[str]:
     """Compile the candidates: `first` are further characters, `by_script` looks behind them.
 
     Each branch consumes what it looks at (possessive quantifiers), so no character is scanned
@@ -138,8 +153,8 @@ def _candidate(first: str, by_script: str) -> re.Pattern[str]:
     """
     return re.compile(
         rf"[{_T}{LINE_ENDS}{BULLETS}{_D}()>{first}]"
-        rf"(?:{LANES}(?:(?<=[{_T}]){by_script})[{_T}{_C}]*+{_LATE}"
-        rf"(?P<spaced>(?: ''|[ \u00a0\u202f][{APART}'])?+)"
+        rf"(?:{lanes}(?:(?<=[{_T}]){by_script})[{_T}{_C}{LATE}]*+"
+        rf"(?P<spaced>(?:(?: ''|[ \u00a0\u202f][{APART}'])(?:[ \u00a0\u202f][{AGAIN}]){{0,2}}+)?+)"
         rf"(?P<note>(?: ?\[\d{{1,3}}\])*+(?:{_NOTE})?+)"
         rf"(?P<emoji>(?:[ \u00a0]*+[{EMOJI}]++)*+)(?P<gap>\s*+)"
         rf"|(?<=[{LINE_ENDS}])(?:(?=\s)|(?<=\u2029))(?P<lines>\s*+)"
@@ -147,6 +162,11 @@ def _candidate(first: str, by_script: str) -> re.Pattern[str]:
         rf"|(?:(?<=[{FACES}])[{EMOJI}]*+|(?:(?<=[{_D}]{{6}})|(?<=\w>)|(?<=[\s.!?][:;=][()])"
         rf"|(?<=[\s.!?][:;=]-[()]))(?=\s))(?P<unmarked>\s*+))"
     )
+
+
+def candidates(text: str) -> re.Pattern[str]:
+    """Return the pattern of the candidates of a text."""
+    return ASCII if text.isascii() else AMONG_WIDE if WIDE.search(text) else ANY
 
 
 def usual(text: str) -> str:
@@ -157,4 +177,6 @@ def usual(text: str) -> str:
 
 
 # ASCII text has neither scripts nor faces, so a simpler, faster pattern reads it.
-ASCII, ANY = _candidate("", ""), _candidate(";:\u1361" + FACES, "|" + _BY_SCRIPT)
+ASCII = _candidate("", "", LANES)
+_MORE = (";:\u1361" + FACES, "|" + _BY_SCRIPT)
+ANY, AMONG_WIDE = _candidate(*_MORE, LANES), _candidate(*_MORE, WIDE_LANES)

@@ -25,6 +25,18 @@ SIGNS = {
         *(' "', ' " ', "word.12 ", ".1", "\u00b2", " \u201d", " \u201c", "\u201e", ", ", "in S. "),
         *("- ", "? - ", "\uff08", "\uff09", "\u300a", "\u300b", "\uff01", "(eng. ", "10. ", "=)"),
         *("\n* ", "\n- a", "\n1. a", "\n 2", "\n(1) b", "\n(", "\na) c", "\nb", ":\n", "p.m. M"),
+        *(
+            "\u4e2d",
+            "\u4e86.",
+            "\u2018",
+            "\u201e",
+            "\u201a",
+            "\u2039",
+            " \u203a",
+            "\u300c",
+            "(",
+            ")",
+        ),
         *("1,000.", "\u0e01", "\u0e01 ", "\u0e01  ", "\u0e81\n"),
     ],
     segmenters.Sentences(line_ends="auto"): [
@@ -143,9 +155,9 @@ def test_a_run_without_end_is_followed_exactly_in_a_state_that_does_not_grow(seg
 def test_the_sentence_rules_read_each_character_a_few_times(sign, monkeypatch):
     read = []
 
-    def counted(text, *, position, last, starts):
+    def counted(text, *, position, **options):
         read.append(len(text) - position)
-        return sentence_ends(text, position=position, last=last, starts=starts)
+        return sentence_ends(text, position=position, **options)
 
     monkeypatch.setattr(rules, "sentence_ends", counted)
     machine = segmenters.Sentences().machine()

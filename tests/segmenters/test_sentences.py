@@ -94,6 +94,19 @@ _HARD = [
     *".!?: ;'`,[]1a\u201c\u00ab\u00bb\u3002\U0001f600\u0561\u03b1",
     *(" ''", " ' ", "``", ". ", "\n\n", "Yes", " :) ", "------ ", "<a@b.c> "),
     *("\u201d ", " (", "\u1361\u1361", "1.", "Mr.", "U.S", "es.", "a) "),
+    *(
+        "\u4e2d",
+        "\u3068",
+        "(",
+        ")",
+        "\u2018",
+        "\u201e",
+        "\u201a",
+        " \u203a",
+        "\u2039",
+        "\u300c",
+        "\u4e86",
+    ),
 ]
 _LISTS = [
     *("* ", "- ", "1. ", "2", "(1) ", "(", "a) ", "b", "c", "\n", "\n  ", ":\n", "word ", "so. "),
@@ -124,7 +137,7 @@ def test_rules_alone_and_rules_in_spacy_cut_alike(text):
 @lru_cache
 def without_lanes(pattern):
     """The candidates without the lanes that decide at first sight: `_is_end` decides on all."""
-    twin = pattern.pattern.replace(tables.LANES, "")
+    twin = pattern.pattern.replace(tables.LANES, "").replace(tables.WIDE_LANES, "")
     assert twin != pattern.pattern
     return re.compile(twin)
 
@@ -132,7 +145,7 @@ def without_lanes(pattern):
 def slow_ends(text, *, next_word=False):
     """The ends that `_is_end` finds, asked about each candidate; nothing is remembered."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("ASCII", "ANY"):
+        for name in ("ASCII", "ANY", "AMONG_WIDE"):
             patch.setattr(tables, name, without_lanes(getattr(tables, name)))
         patch.setattr(sentence_rules, "_DENSE", 0)
         return sentence_rules.sentence_ends(text, next_word=next_word)
