@@ -1,7 +1,10 @@
 """The text that grammars read: UTF-8 in which forms that make them fail on good code are replaced.
 
 any       NUL, lone surrogates and unusual white space.
-bash      a pattern in an expansion, `${x%%]*}`: the grammar takes the bracket for an end.
+bash      a pattern in an expansion, `${x%%]*}`: the grammar takes the bracket for an end; the text
+          of a here-document with a quoted word: the grammar looks for escapes.
+java, swift  the text of a text block: the grammar looks for comments.
+powershell   an empty here-string.
 c, cpp    macros in capitals, of which the grammar cannot know what they stand for: in front of a
           word (`LIB_API class A`, `NO_CHECK("x") int f()`) they are blank, in a list of template
           parameters (`<class T, ENABLE_IF(..)>`) a parameter. Only names with an underscore count.
@@ -17,6 +20,18 @@ _ODD_BYTES = bytes(32 if code in b"\0\x1a\x1c\x1d\x1e\x1f" else code for code in
 _IN_EXPANSION = re.compile(
     rb"(\$\{\w++(?:\[[\w@*]{1,40}+\])?+)([%#/^,][^{}$\"'`\n\\]{1,99}+)(?=\})"
 )
+_HEREDOC = re.compile(
+    rb"(?<![<\w])(<<-?[ ]?(['\"])(\w{1,40}+)\2[^\n]*+\n)"
+    rb"((?:(?![ \t]*+\3[ \t\r]*+(?:\n|\Z))[^\n]*+\n)++)"
+)
+# A text block, and what may hold its signs.
+_TEXT_BLOCK = re.compile(
+    rb"//[^\n]*+|/\*[^*]*+(?:\*(?!/)[^*]*+)*+\*/|'(?:[^'\n\\]|\\.)'"
+    rb'|#"(?:[^"\n]|"(?!\#))*+"\#|(?P<block>"""(?:[^"\\]|\\.|"(?!""))*+""")|"(?:[^"\\\n]|\\.)*+"',
+    re.DOTALL,
+)
+_EMPTY_HERE_STRING = re.compile(rb"@(['\"])(\r?\n[ \t]*+\r?\n)\1@")
+_SIGN = re.compile(rb"[^\w\s]")
 _TAIL = rb"[A-Z0-9]*+_[A-Z0-9_]*+(?!\w)"  # of the name of a macro, after its first letter
 _INSIDE = rb"[^()\"'#;{}]{0,199}+"
 _ARGUMENTS = rb"\((?:" + _INSIDE + rb"(?:\"[^\"\n\\]{0,99}+\"|\(" + _INSIDE + rb"\))?+){1,9}+\)"
@@ -40,6 +55,12 @@ _KEYWORD = b"class "
 def _plain(match: re.Match[bytes]) -> bytes:
     """Return the expansion with letters for its pattern."""
     return match[1] + match[2][:1] + b"x" * (len(match[2]) - 1)
+
+
+def _plain_block(match: re.Match[bytes]) -> bytes:
+    """Return a text block with letters for its signs; what is none stays as it is."""
+    block = match["block"]
+    return b'"""'.join((b"", _SIGN.sub(b"x", block[3:-3]), b"")) if block else match[0]
 
 
 def _without_macros(data: bytes) -> bytes:
@@ -74,7 +95,12 @@ def encode(text: str, language: str) -> bytes:
         text = _ODD_SPACE.sub(" ", text)
     data = text.encode("utf-8", "replace").translate(_ODD_BYTES)
     if language == "bash":
+        data = _HEREDOC.sub(lambda found: found[1] + _SIGN.sub(b"x", found[4]), data)
         return _IN_EXPANSION.sub(_plain, data)
+    if language in ("java", "swift") and b'"""' in data:
+        return _TEXT_BLOCK.sub(_plain_block, data)
+    if language == "powershell":
+        return _EMPTY_HERE_STRING.sub(rb" \1\2\1 ", data)
     if language in ("c", "cpp"):
         return _without_macros(data)
     return data

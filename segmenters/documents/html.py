@@ -36,11 +36,13 @@ _TAGS = re.compile(r"(?:\s++|<[^<>]*+>)*+")
 _CODE_TAG = re.compile(r"(?:\s|<(?:span|div|code|samp)[^<>]*+>)*+")
 _PIECE = re.compile(r"<[^<>]*+>|(?P<entity>&#?\w{1,31};)|[^<&]++|[<&]")
 _ENTITY = re.compile(r"&#?\w{1,31};")
-# A quote that is not closed before the next tag is no quote.
+# A quote that is not closed before the next tag is no quote, unless it is clearly a value.
 _TAG = re.compile(
-    r"<!--|<(?P<slash>/?)(?P<name>[A-Za-z][\w:-]*+)(?:[^<>\"']++|\"[^\"<]*+\"|'[^'<]*+')*+>"
+    r"<!(?:--|\[CDATA\[)|<(?P<slash>/?)(?P<name>[A-Za-z][\w:-]*+)"
+    r"(?:=(?:\"[^\"]{0,2000}+\"|'[^']{0,2000}+')(?=[\s/>])|[^<>\"'=]++|\"[^\"<]*+\"|'[^'<]*+'|=)*+>"
     r"|<[!?][^<>]*+>|(?P<text>[^<\s]++)|<"
 )
+_COMMENTS = {"<!--": "-->", "<![CDATA[": "]]>"}
 # A closing tag stays with the sentence before it.
 _CLOSING_TAGS = re.compile(r"(?:</[^<>]*+>\s*+)*+")
 BLOCKS = frozenset(
@@ -149,13 +151,15 @@ class Tagged(Segmenter):
         shown, sentences = StringIO(), SentenceMachine()
         ends, inner, sections = array("q"), array("q"), array("q")
         copied = 0
-        has_text = closed = unclosed = False
+        unclosed: set[str] = set()
+        has_text = closed = False
         tags = Walk(_TAG, text)
         for match in tags:
             start, place = match.span()
-            if match.group() == "<!--":
-                end = -1 if unclosed else text.find("-->", place)
-                unclosed = end < 0
+            if closing := _COMMENTS.get(match.group()):
+                end = -1 if closing in unclosed else text.find(closing, place)
+                if end < 0:
+                    unclosed.add(closing)
                 place = end + 3 if end >= 0 else place
                 tags.skip(place)
             name = (match["name"] or "").lower()

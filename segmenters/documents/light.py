@@ -127,9 +127,9 @@ _NEITHER = re.compile(r"\"(?:[^\"\\\n]|\\.)*+\"|[^()\[\]{}\"]++|\"")
 
 
 class _Light(Reader):
-    def __init__(self, text: str, markup: _Markup) -> None:
-        super().__init__(text, markup.line)
-        self.markup = markup
+    def __init__(self, text: str, format: str) -> None:
+        self.markup, self.format = _MARKUPS[format], format
+        super().__init__(text, self.markup.line)
         self.last = -1  # where the last line on its own ends
         self.language: str | None = None  # of the next listing
         self.missing: set[str] = set()  # closing lines that are not in the rest of the text
@@ -193,7 +193,7 @@ class _Light(Reader):
 
 
 def _parts(name: str, text: str) -> Iterator[Part]:
-    return _Light(text, _MARKUPS[name]).parts()
+    return _Light(text, name).parts()
 
 
 # The parts of a document in each of the formats, in order.

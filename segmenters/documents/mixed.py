@@ -64,7 +64,7 @@ class Mixed(Segmenter):
 
     format: str = "markdown"
     granularity: str = "physical"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     # Where a part ends depends on what closes it.
     lookahead = None
     level_names = LEVELS
@@ -116,7 +116,7 @@ def _ends_of(
 def _ends_in(part: Part, shown: str, granularity: str, levels: int) -> list[Iterable[int]]:
     """Return the ends of levels in a part that is no document."""
     if part.kind == "marked":  # most parts are such
-        ends = marked_ends(shown)
+        ends = marked_ends(shown, part.language)
         paragraphs = [*after_blank_lines(shown)] if levels > 1 else []
         if not paragraphs:
             return [ends]

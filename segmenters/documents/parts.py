@@ -1,10 +1,10 @@
 """Parts of a document: where each ends, what kind of text it is, and how it is read.
 
-`Marked` reads prose in Markdown or reStructuredText and never cuts a code span (`a. b`, ``a. b``)
-or a formula ($x$, $$x$$): the causal rules read a shadow of the same length in which these are
-masked. A display ends its sentence if its last character does. A dollar opens a formula before a
-non-space, and closes one after a non-space unless a digit follows (pandoc's rule, "Math"), so
-prices are no formulas. A span that is not closed in its paragraph is text.
+`Marked` reads prose in markup and never cuts a code span (`a. b`, ``a. b``), a formula ($x$,
+$$x$$), a tag, a comment or the address of a link: the causal rules read a shadow of the same length
+in which these are masked. A display ends its sentence if its last character does. A dollar opens a
+formula before a non-space, and closes one after a non-space unless a digit follows (pandoc's rule,
+"Math"), so prices are no formulas. A span that is not closed in its paragraph is text.
 """
 
 import re
@@ -20,13 +20,42 @@ from segmenters.prose import rules
 
 # Spans are short; a bound keeps the time of hostile text linear.
 _SPAN = 300
-_HIDDEN = re.compile(
-    r"[`$](?:(?<=`)(?<!``)"
-    rf"(?:(?P<code>[^`\n]{{1,{_SPAN}}}+(?:\n(?![ \t]*+\n)[^`\n]{{1,{_SPAN}}}+)?)`(?!`)"
+_WRAPPED = r"\n(?![ \t]*+\n)"  # a line end in a paragraph
+_VALUE = rf"\"[^\"<>]{{0,{_SPAN}}}+\"|'[^'<>]{{0,{_SPAN}}}+'|[^\s\"'<>`]++"
+_ATTRIBUTE = rf"\s++[\w:@-]{{1,60}}+(?:=(?:{_VALUE}))?+"
+_RAW = r"(?P<name>nowiki|code|tt|kbd|math)\b"
+_SPANS = (
+    r"(?<=`)(?<!``)"
+    rf"(?:(?P<code>[^`\n]{{1,{_SPAN}}}+(?:{_WRAPPED}[^`\n]{{1,{_SPAN}}}+)?)`(?!`)"
     rf"|`(?P<literal>[^`\n]{{1,{_SPAN}}}+(?:`[^`\n]{{1,{_SPAN}}}+){{0,4}})``(?!`))"
-    r"|(?<![\\$]\$)(?<=\$)\$(?P<display>(?:[^$\n]++|\n(?![ \t]*+\n))++)\$\$"
-    rf"|(?<![\\$\w]\$)(?<=\$)(?P<formula>(?![\s$])[^$\n]{{1,{_SPAN}}}(?<![\s\\]))\$(?![\d$]))"
+    rf"|(?<![\\$]\$)(?<=\$)\$(?P<display>(?:[^$\n]++|{_WRAPPED})++)\$\$"
+    rf"|(?<![\\$\w]\$)(?<=\$)(?P<formula>(?![\s$])[^$\n]{{1,{_SPAN}}}(?<![\s\\]))\$(?![\d$])"
+    rf"|(?<=\]\()(?P<address>[^()\n]{{1,{_SPAN}}}+"
+    rf"(?:\([^()\n]{{0,{_SPAN}}}+\)[^()\n]{{0,{_SPAN}}}+)?+)(?=\))"
+    rf"|(?<=\[\[)(?P<target>[^\[\]|\n]{{1,{_SPAN}}}+)(?=[\]|])"
+    rf"|(?<=<)(?:(?P<comment>!--(?:[^\n<-]++|<(?!!--)|-(?!->)|{_WRAPPED})*+--)"
+    rf"|(?P<link>[a-z][a-z\d+.-]{{1,20}}+:[^<>\n]{{0,{_SPAN}}}+)"
+    rf"|(?P<raw>{_RAW}[^<>\n]{{0,{_SPAN}}}+>(?:[^<\n]++|<(?!/(?P=name)>)){{0,{_SPAN}}}+</(?P=name))"
+    rf"|(?P<tag>[A-Za-z][\w-]{{0,40}}+(?:{_ATTRIBUTE}){{1,20}}+\s*+/?+))(?=>)"
 )
+_HIDDEN = re.compile(rf"[`$<(\[](?:{_SPANS})")
+# What the text of some formats hides besides: between signs, in strings and comments.
+_HIDDEN_IN: Final = {
+    "org": re.compile(
+        rf"[`$<(\[=~](?:(?<![^\s(\[{{'\"-][=~])(?:(?<==)(?P<equals>(?!\s)[^=\n]{{1,{_SPAN}}}+(?<!\s))="
+        rf"|(?<=~)(?P<tilde>(?!\s)[^~\n]{{1,{_SPAN}}}+(?<!\s))~)(?!\w)"
+        rf"|(?<=\[\[)(?P<place>[^\[\]\n]{{1,{_SPAN}}}+)(?=\])|{_SPANS})"
+    ),
+    "asciidoc": re.compile(
+        rf"[`$<(\[+](?:(?<=\+)(?<![\w+]\+)(?P<plus>(?![\s+])[^+\n]{{1,{_SPAN}}}+(?<!\s))\+(?!\w)"
+        rf"|(?<=\+)\+(?P<pass>[^+\n]{{1,{_SPAN}}}+)\+\+|{_SPANS})"
+    ),
+    "typst": re.compile(
+        rf"[`$<(\[\"/](?:(?<=\(\")(?P<string>[^\"\\\n]{{1,{_SPAN}}}+"
+        rf"(?:\\.[^\"\\\n]{{0,{_SPAN}}}+){{0,9}}+)\"|(?<=/)(?:(?<!:/)/(?P<end>[^\n]++)"
+        rf"|\*(?P<note>(?:[^\n*/]++|/(?!\*)|\*(?!/)|{_WRAPPED})++)\*/)|{_SPANS})"
+    ),
+}
 _LETTER = "x"
 LEVELS: Final = ("segment", "paragraph", "section")
 _STOPS = (".", "?", "!")
@@ -47,8 +76,9 @@ class Part(NamedTuple):
     """The text from the end of the part before up to `end` (characters).
 
     `kind`: "line" (one segment), "lines" (physical lines), "prose", "marked" (prose with code spans
-    and formulas), "tagged" (prose between tags), "code", or a format, for a document in the
-    document. A part begins a section, or a paragraph, or neither.
+    and formulas, and the signs of the format that `language` names), "tagged" (prose between tags),
+    "code", or a format, for a document in the document. A part begins a section, or a paragraph, or
+    neither.
     """
 
     end: int
@@ -61,6 +91,8 @@ class Part(NamedTuple):
 
 class Reader:
     """Reads a document by lines, of which `block` says whether they are parts of their own."""
+
+    format: str | None = None  # that of the text, if it has signs of its own
 
     def __init__(self, text: str, line: re.Pattern[str]) -> None:
         self.text, self.line = text, line
@@ -75,7 +107,7 @@ class Reader:
             kind, start = line.lastgroup, line.start()
             block = self.block(line, kind)
             if (block or kind == "item") and self.prose:
-                yield Part(end=start, kind="marked")
+                yield Part(end=start, kind="marked", language=self.format)
                 end, self.prose = start, False
             yield from block
             if block:
@@ -84,7 +116,7 @@ class Reader:
             self.blank = bool(block) or kind == "blank"
             self.prose = self.prose or not self.blank
         if end < len(self.text):
-            yield Part(end=len(self.text), kind="marked")
+            yield Part(end=len(self.text), kind="marked", language=self.format)
 
     def block(self, line: re.Match[str], kind: str | None) -> list[Part]:
         """Return the parts that begin with this line; none for a line of text or of an item."""
@@ -120,7 +152,7 @@ def view_of(seen: list[str], places: list[Cuts]) -> View:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Marked(Segmenter):
-    """Sentences of prose with code spans and formulas, which stay whole."""
+    """Sentences of prose with code spans, formulas, tags and addresses, which stay whole."""
 
     # Whether a span is one depends on whether it is closed.
     lookahead = None
@@ -137,18 +169,19 @@ class Marked(Segmenter):
         return marked_ends(text), after_blank_lines(text)
 
 
-def marked_ends(text: str) -> list[int]:
-    """Return where sentences end, as `Marked` does."""
-    hides = "`" in text or "$" in text
-    return rules.sentence_ends(_HIDDEN.sub(_shadow, text) if hides else text)
+def marked_ends(text: str, format: str | None = None) -> list[int]:
+    """Return where sentences end, as `Marked` does, in the text of a format."""
+    if format in _HIDDEN_IN or any(sign in text for sign in ("`", "$", "<", "](", "[[")):
+        text = _HIDDEN_IN.get(format or "", _HIDDEN).sub(_shadow, text)
+    return rules.sentence_ends(text)
 
 
 def _shadow(match: re.Match[str]) -> str:
     """Return a mask as long as the span, inside of which no sentence ends."""
     start, end = match.span(match.lastgroup or 0)
-    sign = match.string[match.start() : start]
-    if match.lastgroup in ("code", "literal"):
-        return sign + _LETTER * (end - start) + sign
+    if match.lastgroup not in ("display", "formula"):
+        signs = match.string[match.start() : start], match.string[end : match.end()]
+        return (_LETTER * (end - start)).join(signs)
     length = match.end() - match.start()
     if match.lastgroup == "display" and match.string[start:end].rstrip().endswith(_STOPS):
         return "$" * (length - 1) + match.string[start:end].rstrip()[-1]

@@ -19,6 +19,7 @@ _LINE = re.compile(
     r"|(?P<row>\+[-=+]{3,}|\|(?=[ \t])|=+[ \t]+=[= \t]*+(?=[\r\n]|\Z))"
     r"|\.\.[ \t]+(?P<directive>[\w:+.-]{1,60}(?<!:))::[ \t]*+(?P<argument>[^\r\n]*+)"
     r"|(?P<target>\.\.[ \t]+_[^\r\n]*+|__[ \t])"
+    r"|(?P<comment>\.\.(?=[ \t]+(?![\[|])|[\r\n]))"
     r"|(?P<item>(?:[-*+\u2022]|(?:\d{1,9}|#|[A-Za-z])[.)]|\((?:\d{1,9}|#|[a-z])\))[ \t]+"
     r"|:[\w][^:\r\n]{0,60}:(?=[ \t\r\n]))"
     r"|(?P<doctest>>>>[ \t])|(?P<text>[^\r\n])|(?P<blank>))"
@@ -69,6 +70,9 @@ class _Rst(Reader):
             blank = next((below for below in lines if _BLANK.match(self.text, below.start())), None)
             end = self.after_blank_lines(blank.start()) if blank else len(self.text)
             return [Part(end=end, kind="lines")]
+        if kind == "comment" and self.blank:
+            end = self.after_blank_lines(self.body_end(place, line, of_directive=True))
+            return [Part(end=end, kind="line")]
         if kind in ("row", "target"):
             end = self.after_blank_lines(place)
             return [Part(end=end, kind="line", paragraph=line.start() != self.row)]

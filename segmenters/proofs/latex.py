@@ -42,7 +42,8 @@ _TOKEN = re.compile(
     rf"|(?P<heading>(?:{_HEADINGS})\*?(?=[\[{{]))"
     rf"|begin\{{(?P<begin>[A-Za-z]{{1,{_LONGEST_NAME}}})\*?\}}(?P<about>\[)?"
     rf"|(?P<end>end\{{[A-Za-z]{{1,{_LONGEST_NAME}}}\*?\}})"
-    r"|verb\*?(?P<verb>[^A-Za-z\s*])|(?P<index>index\{)|[A-Za-z]++(?P<option>\[)|.)",
+    r"|verb\*?(?P<verb>[^A-Za-z\s*])|(?P<index>index\{)"
+    r"|(?P<address>(?:url|href|path|nolinkurl)\{)|[A-Za-z]++(?P<option>\[)|.)",
     re.DOTALL,
 )
 _BLANK_LINE = r"\n[^\S\n]*+\n|\r[^\S\r\n]*+\r|\r\n[^\S\r\n]*+\r\n"
@@ -54,6 +55,7 @@ _CLOSES = {
     opening: re.compile(rf"(?P<close>{sign})|{_SKIPPED}|(?P<blank>{_BLANK_LINE})", re.DOTALL)
     for opening, sign in _CLOSING.items()
 }
+_CLOSES["address"] = re.compile(rf"(?P<close>\}})|\\.|(?P<blank>{_BLANK_LINE})", re.DOTALL)
 _CLOSES |= {name: re.compile(rf"(?P<close>\\end\{{{name}\*?\}})") for name in (*WHOLE, *LISTINGS)}
 
 _AFTER_BLANK_LINE = re.compile(rf"(?:{_BLANK_LINE})[ \t]*\Z")
@@ -82,7 +84,7 @@ _BEHIND_MARK = re.compile(
 class LaTeXProofs(Segmenter):
     """Ends a segment after each sentence, item, heading and environment, never inside a formula."""
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     lookahead = _LOOKAHEAD
 
     def versions(self) -> dict[str, str]:
@@ -151,7 +153,7 @@ class _Scan:
             self.heading(place)
         elif kind == "verb":
             place = self.verbatim(start, place, match["verb"])
-        elif kind in ("option", "index"):
+        elif kind in ("option", "index", "address"):
             place = self.hide(place, self.closing(place, kind))
         elif kind == "end":
             self.ends.append(past(SPACE, self.text, place))

@@ -22,7 +22,7 @@ _LINE_HASH = Literal(r"(?<![^\r\n])[ \t]{0,99}#", lines=False)
 _TIME = r"[ \t]*+\d{1,4}:\d\d(?::\d\d)?[.,]\d{1,3}[ \t]*+-->"
 # A here-document is ended by its word alone in a line.
 _HEREDOC = Literal(
-    r"(?<=[\s=(])<<[-~]?(?P<quote>[\"']?)(?P<tag>[A-Za-z_]\w{0,39})(?P=quote)",
+    r"(?<=[\s=(\[,])<<[-~]?(?P<quote>[\"']?)(?P<tag>[A-Za-z_]\w{0,39})(?P=quote)",
     r"(?<![^\r\n])[ \t]{0,40}+{tag}(?=[ \t]*[\r\n]|\Z)",
 )
 _QUOTES = [rf"(?<![^\r\n])[ \t]{{0,99}}{sign}" for sign in ('"""', "```")]

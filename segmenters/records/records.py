@@ -34,7 +34,7 @@ class Records(Segmenter):
     """
 
     format: str = "auto"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     def __post_init__(self) -> None:
         require_choice("format", self.format, ("auto", *FORMATS))

@@ -2,11 +2,12 @@ r"""SQL statements and JSON members, whose ends are inside lines.
 
 SQL: ";" ends a statement, and a comment behind it on its line belongs to it; comments above one
 belong to it. Not inside strings ('', "", ``; with doubled quotes or backslashes), dollar quotes,
-comments, parentheses, and blocks: BEGIN .. END and CASE .. END, declarations of PL/SQL between IS
-or AS and BEGIN, packages. Lines of clients end statements too: GO, "/", DELIMITER (which changes
-";"), psql's commands; behind `COPY .. FROM stdin;` each line up to "\." is a row. A block that is
-never closed ends at the next line that creates a routine, or after so many characters. Dialects:
-PostgreSQL, MySQL, SQLite, Transact-SQL, Oracle.
+comments ("# " as well; those of blocks nest but in MySQL, which has back-quotes), parentheses, and
+blocks: BEGIN .. END and CASE .. END, declarations of PL/SQL between IS or AS and BEGIN, packages.
+Lines of clients end statements too: GO, "/", DELIMITER (which changes ";"), psql's commands; behind
+`COPY .. FROM stdin;` each line up to "\." is a row. A block that is never closed ends at the next
+line that creates a routine, or after so many characters. Dialects: PostgreSQL, MySQL, SQLite,
+Transact-SQL, Oracle.
 
 JSON: a member of the outermost object or an element of the outermost array; the first begins with
 its bracket, the last ends with it. Several values in one text (JSON lines) are a level above. A
@@ -37,7 +38,7 @@ _WORDS = (
     rf"|(?P<routine>{_ROUTINE})|(?P<body>IS|AS)(?!\s{{1,20}}+(?:[N]?'|\$))"
     r"|(?P<declare>DECLARE)(?=[ \t]{0,9}[\r\n])|(?P<copy>FROM\s{1,9}STDIN))(?![\w@#$])"
 )
-_AFTER = re.compile(rf"(?P<o0>--)|(?P<o1>/\*)|(?P<next>\S)|{LINE}")
+_AFTER = re.compile(rf"(?P<o0>--)|(?P<o1>#(?=\s))|(?P<o2>/\*)|(?P<next>\S)|{LINE}")
 _NEXT_LINE = re.compile(rf"(?P<next>\S)|{LINE}")
 
 
@@ -74,7 +75,9 @@ class Sql(_Inside):
     first: bool = True  # no word of the statement has been read
     create: bool = False
     routine: str = ""
+    comments: int = 0  # open ones, in each other
     copies: int = 0  # 1: a statement that copies rows; 2: the rows
+    escapes: bool = False  # a backslash escapes any quote: this is MySQL, which has back-quotes
 
     def start(self, text: str, place: int, base: int) -> int:
         """Read the line of a client or a row of data; return where to read on."""
@@ -123,6 +126,18 @@ class Sql(_Inside):
         self.parens = self.blocks = self.copies = 0
         self.declared, self.create, self.first, self.routine = False, False, True, ""
 
+    def _token(self, match: re.Match[str], base: int) -> bool:
+        if self.inside == _COMMENT and not self.escapes:
+            self.comments += {"skip": 1, "end": -1}[match.lastgroup or ""]
+            if self.comments:
+                return False
+        ends = _Inside._token(self, match, base)
+        self.comments = int(self.inside == _COMMENT)
+        self.escapes = self.escapes or match[0] == "`"
+        if self.escapes and self.inside in _QUOTED:
+            self.inside = _QUOTED[self.inside]
+        return ends
+
     def tokens(self) -> re.Pattern[str]:
         if self.ended:
             return _AFTER if self.same_line else _NEXT_LINE
@@ -164,6 +179,9 @@ class Sql(_Inside):
             self.copies = 1
 
 
+_COMMENT: Final = 2
+# The literals of quotes, and those in which a backslash escapes.
+_QUOTED: Final = {3: 7, 4: 8}
 _DECLARING = ("PROCEDURE", "FUNCTION", "PACKAGE")
 
 
@@ -206,6 +224,10 @@ _AFTER_VALUE = re.compile(rf"(?P<o0>//)|(?P<o1>/\*)|(?P<mark>[}}\],])|(?P<next>\
 _NEXT_VALUE = re.compile(rf"(?P<mark>[}}\],])|(?P<next>\S)|{LINE}")
 
 
+# In MySQL it begins a comment; behind an operand, before another, it is an operator of PostgreSQL.
+_NUMBER_SIGN: Final = Literal(
+    r"(?<=[;,(])#(?=\s)|(?<=[;,(]\s)#(?=\s)|(?<=\s)#(?=\s)(?!\s{1,9}+(?:\d|[BX]'|\())", lines=False
+)
 SQL: Final = Format(
     names=("statement",),
     starts=r"(?P<blank>[ \t]{0,99}+(?:[\r\n]|\Z))|(?P<go>[ \t]*+(?:(?i:GO)(?:[ \t]+\d{1,9})?|/)"
@@ -216,11 +238,13 @@ SQL: Final = Format(
     head=120,
     literals=(
         Literal("--", lines=False),
-        Literal(r"/\*", r"\*/"),
+        _NUMBER_SIGN,
+        Literal(r"/\*", r"\*/", r"(?<=\s)/\*"),
         Literal("'", "'", r"''|\\\\|\\'(?![\s,);]|\Z)"),
         Literal('"', '"', r'""|\\\\|\\"(?![\s,);]|\Z)'),
         Literal("`", "`", "``"),
         Literal(r"(?<![\w$])\$(?P<tag>[A-Za-z_]\w{0,40})?\$", r"\${tag}\$"),
+        *(Literal("(?!)", sign, rf"{2 * sign}|\\.") for sign in "'\""),
     ),
     marks=rf";|[()]|{_WORDS}",
     reach=80,

@@ -1,0 +1,150 @@
+"""What languages of programming hide, and what their statements are."""
+
+from segmenters import Lines
+from tests.segmenters.hidden import Form, Hidden, line_comment, string
+
+_C, _NESTED = Hidden("/*", "*/"), Hidden("/*", "*/", nests=True)
+_STRING, _RAW = string('"'), Hidden("`", "`", bans=("\\", "$"))
+
+
+_BRACES = ("f(\1, \2 2,\n  \1); \3", "x = \1 + \2 \1;\n", "\2\n\0y = 2;\n")
+_PLAIN = ("f(\1,\n  \1) \3", "x = \1 \3")
+
+
+def lines(language: str) -> Lines:
+    return Lines(granularity="logical", language=language)
+
+
+FORMS = {
+    "python": Form(
+        lines("python"),
+        _PLAIN,
+        (
+            *(string("'"), _STRING),
+            *(Hidden(q, q, bans=(q[0], "\\")) for q in ("'''", '"""')),
+            Hidden('r"', '"', bans=("\\", "\n"), lines=False),
+        ),
+        (),
+        (line_comment("# "),),
+    ),
+    "haskell": Form(
+        lines("haskell"),
+        ("a = f \1 \2\n  \1 \3", "b \2 = \1\n"),
+        (_STRING,),
+        (Hidden("{- ", " -}", nests=True),),
+        (line_comment("-- "),),
+    ),
+    "c": Form(lines("c"), _BRACES, (_STRING,), (_C,), (line_comment("// ", "\\"),)),
+    "cpp": Form(
+        lines("cpp"),
+        _BRACES,
+        (_STRING, Hidden('R"(', ')"'), Hidden('R"ab(', ')ab"')),
+        (_C,),
+        (line_comment("// ", "\\"),),
+    ),
+    "go": Form(lines("go"), _BRACES, (_STRING, _RAW), (_C,), (line_comment("// "),)),
+    "javascript": Form(
+        lines("javascript"), _BRACES, (_STRING, string("'"), _RAW), (_C,), (line_comment("// "),)
+    ),
+    "rust": Form(
+        lines("rust"),
+        tuple(f"{row}" for row in _BRACES),
+        (_STRING, Hidden('r"', '"', bans=("\\",)), Hidden('r#"', '"#')),
+        (Hidden("/* ", " */", nests=True, bans=("//",)),),
+        (line_comment("// "),),
+    ),
+    "bash": Form(
+        lines("bash"),
+        ("a \1 \1\n", "b \4", "c \1 # d\n", "e=\1\n"),
+        (Hidden("'", "'"), Hidden('"', '"', bans=("\\", "$", "`"))),
+        docs=(Hidden("<<'EOT'\n", "\nEOT\n", bans=("EOT",)),),
+    ),
+    "java": Form(
+        lines("java"),
+        _BRACES,
+        (_STRING, Hidden('"""\n', '"""', bans=('"', "\\"))),
+        (_C,),
+        (line_comment("// ", "\\"),),
+        first="class A { int f() {\n\0",
+        last="\0}\n\0}\n",
+    ),
+    "kotlin": Form(
+        lines("kotlin"),
+        ("f(\1, \2 2,\n  \1)\n", "x = \1 + \2 \1\n"),
+        (string('"', bans=("$",)), Hidden('"""', '"""', bans=('"', "$"))),
+        (_NESTED,),
+    ),
+    "swift": Form(
+        lines("swift"),
+        ("f(\1, \2 2,\n  \1)\n", "x = \1 + \2 \1\n"),
+        (
+            _STRING,
+            Hidden('#"', '"#', bans=('"', "\\"), lines=False),
+            Hidden('"""\n', '\n"""', bans=('"', "\\")),
+        ),
+        (_NESTED,),
+    ),
+    "lua": Form(
+        lines("lua"),
+        ("f(\1, \2 2,\n  \1) \3", "x = \1 .. \2 \1\n"),
+        (_STRING, string("'"), Hidden("[[", "]]"), Hidden("[=[", "]=]")),
+        (Hidden("--[[", "]]"), Hidden("--[==[", "]==]")),
+        (line_comment("-- "),),
+    ),
+    "ruby": Form(
+        lines("ruby"),
+        ("f(\1,\n  \1) \3", "x = \1 \3", "y = \4"),
+        (string('"', bans=("#",)), string("'")),
+        (),
+        (line_comment("# "),),
+        (Hidden("<<~'EOT'\n", "\nEOT\n", bans=("EOT", "\\")),),
+    ),
+    "php": Form(
+        lines("php"),
+        ("f(\1, \2 2,\n  \1); \3", "$x = \1 . \2 \1;\n", "$y = \4"),
+        (string("'"),),
+        (_C,),
+        (line_comment("// ", "?>"), line_comment("# ", "?>")),
+        (Hidden("<<<'EOT'\n", "\nEOT;\n", bans=("EOT",)),),
+        first="<?php\n\0",
+    ),
+    "csharp": Form(
+        lines("csharp"),
+        _BRACES,
+        (
+            _STRING,
+            Hidden('@"', '"', doubles='"'),
+            Hidden('"""a', '"""', bans=('"', "\n"), lines=False),
+        ),
+        (_C,),
+        (line_comment("// "),),
+    ),
+    "julia": Form(
+        lines("julia"),
+        ("f(\1, \2 2,\n  \1) \3", "x = \1 * \2 \1\n"),
+        (string('"', bans=("$",)), Hidden('"""', '"""', bans=('"', "$", "\\"))),
+        (Hidden("#= ", " =#", nests=True),),
+        (line_comment("# ", "# ="),),
+    ),
+    "ocaml": Form(
+        lines("ocaml"),
+        ("let a = f \1 \2\n  \1\n", "let b = \1\n"),
+        (_STRING, Hidden("{|", "|}"), Hidden("{ab|", "|ab}")),
+        (Hidden("(* ", " *)", nests=True, bans=('"', "'", "{", "|")),),
+    ),
+    "scala": Form(
+        lines("scala"),
+        ("f(\1, \2 2,\n  \1) \3", "val x = \1 + \2 \1\n"),
+        (_STRING, Hidden('"""', '"""', bans=('"',))),
+        (_NESTED,),
+        (line_comment("// "),),
+    ),
+    "powershell": Form(
+        lines("powershell"),
+        ("f \1 \2 2 \3", "$x = \1\n", "$y = \4"),
+        (Hidden("'", "'", doubles="'", bans=("\u2018", "\u201d")),),
+        (Hidden("<# ", " #>"),),
+        (line_comment("# "),),
+        (Hidden("@'\n", "\n'@\n", bans=("'@",)),),
+    ),
+}
