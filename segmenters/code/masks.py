@@ -2,7 +2,8 @@
 
 any       NUL, lone surrogates and unusual white space.
 bash      a pattern in an expansion, `${x%%]*}`: the grammar takes the bracket for an end; the text
-          of a here-document with a quoted word: the grammar looks for escapes.
+          of a here-document with a quoted word, or of $'': the grammar looks for escapes.
+css       the text of a string or comment: the grammar looks for the other one.
 java, swift  the text of a text block: the grammar looks for comments.
 powershell   an empty here-string.
 c, cpp    macros in capitals, of which the grammar cannot know what they stand for: in front of a
@@ -30,6 +31,12 @@ _TEXT_BLOCK = re.compile(
     rb'|#"(?:[^"\n]|"(?!\#))*+"\#|(?P<block>"""(?:[^"\\]|\\.|"(?!""))*+""")|"(?:[^"\\\n]|\\.)*+"',
     re.DOTALL,
 )
+_ESCAPED = re.compile(rb"(?<=[\s=(])\$'((?:[^'\\]|\\.)*+)'", re.DOTALL)
+_CSS_TEXT = re.compile(
+    rb"(/\*)([^*]*+(?:\*(?!/)[^*]*+)*+)(\*/)"
+    rb"|([\"'])((?:(?!\4)[^\\\n]|\\.)++)(\4)",
+    re.DOTALL,
+)
 _EMPTY_HERE_STRING = re.compile(rb"@(['\"])(\r?\n[ \t]*+\r?\n)\1@")
 _SIGN = re.compile(rb"[^\w\s]")
 _TAIL = rb"[A-Z0-9]*+_[A-Z0-9_]*+(?!\w)"  # of the name of a macro, after its first letter
@@ -55,6 +62,12 @@ _KEYWORD = b"class "
 def _plain(match: re.Match[bytes]) -> bytes:
     """Return the expansion with letters for its pattern."""
     return match[1] + match[2][:1] + b"x" * (len(match[2]) - 1)
+
+
+def _plain_css(match: re.Match[bytes]) -> bytes:
+    """Return a comment or string with letters for its signs."""
+    parts = match.group(1, 2, 3) if match[1] else match.group(4, 5, 6)
+    return parts[0] + _SIGN.sub(b"x", parts[1]) + parts[2]
 
 
 def _plain_block(match: re.Match[bytes]) -> bytes:
@@ -96,9 +109,12 @@ def encode(text: str, language: str) -> bytes:
     data = text.encode("utf-8", "replace").translate(_ODD_BYTES)
     if language == "bash":
         data = _HEREDOC.sub(lambda found: found[1] + _SIGN.sub(b"x", found[4]), data)
+        data = _ESCAPED.sub(lambda found: b" '" + _SIGN.sub(b"x", found[1]) + b"'", data)
         return _IN_EXPANSION.sub(_plain, data)
     if language in ("java", "swift") and b'"""' in data:
         return _TEXT_BLOCK.sub(_plain_block, data)
+    if language == "css":
+        return _CSS_TEXT.sub(_plain_css, data)
     if language == "powershell":
         return _EMPTY_HERE_STRING.sub(rb" \1\2\1 ", data)
     if language in ("c", "cpp"):

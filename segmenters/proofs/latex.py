@@ -42,8 +42,8 @@ _TOKEN = re.compile(
     rf"|(?P<heading>(?:{_HEADINGS})\*?(?=[\[{{]))"
     rf"|begin\{{(?P<begin>[A-Za-z]{{1,{_LONGEST_NAME}}})\*?\}}(?P<about>\[)?"
     rf"|(?P<end>end\{{[A-Za-z]{{1,{_LONGEST_NAME}}}\*?\}})"
-    r"|verb\*?(?P<verb>[^A-Za-z\s*])|(?P<index>index\{)"
-    r"|(?P<address>(?:url|href|path|nolinkurl)\{)|[A-Za-z]++(?P<option>\[)|.)",
+    r"|(?:verb\*?|lstinline|mintinline\{\w{1,20}\})(?P<verb>[^A-Za-z\s*\[{])|(?P<index>index\{)"
+    r"|(?P<address>(?:url|href|path|nolinkurl|lstinline|mintinline\{\w{1,20}\})\{)|[A-Za-z]++(?P<option>\[)|.)",
     re.DOTALL,
 )
 _BLANK_LINE = r"\n[^\S\n]*+\n|\r[^\S\r\n]*+\r|\r\n[^\S\r\n]*+\r\n"

@@ -20,9 +20,10 @@ _BLANK = r"(?P<blank>[ \t\f]{0,99}+(?:[\r\n]|\Z))"
 _HASH = r"(?P<comment>[ \t]{0,99}+#)"
 _LINE_HASH = Literal(r"(?<![^\r\n])[ \t]{0,99}#", lines=False)
 _TIME = r"[ \t]*+\d{1,4}:\d\d(?::\d\d)?[.,]\d{1,3}[ \t]*+-->"
-# A here-document is ended by its word alone in a line.
+# A here-document is ended by its word alone in a line; of several, by that of the last.
 _HEREDOC = Literal(
-    r"(?<=[\s=(\[,])<<[-~]?(?P<quote>[\"']?)(?P<tag>[A-Za-z_]\w{0,39})(?P=quote)",
+    r"(?<=[\s=(\[,])(?:<<[-~]?[\"']?\w{1,40}[\"']?[ \t]{1,9}(?=<<)){0,2}+"
+    r"<<[-~]?(?P<quote>[\"']?)(?P<tag>[A-Za-z_]\w{0,39})(?P=quote)",
     r"(?<![^\r\n])[ \t]{0,40}+{tag}(?=[ \t]*[\r\n]|\Z)",
 )
 _QUOTES = [rf"(?<![^\r\n])[ \t]{{0,99}}{sign}" for sign in ('"""', "```")]
@@ -160,7 +161,7 @@ FORMATS: Final[Mapping[str, Format]] = {
         literals=(_LINE_HASH, _HEREDOC),
         joins=r"\\[ \t]{0,8}",
         keeps=True,
-        reach=104,
+        reach=160,
     ),
     "fasta": Format(starts=r"(?P<l1>>)", head=1),
     "genbank": Format(starts=r"(?P<l1>LOCUS[ \t])", head=6),

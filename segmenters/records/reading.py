@@ -37,8 +37,8 @@ LINE: Final = r"(?P<line>\r\n?|\n)"
 class Literal(NamedTuple):
     """Text that is read by other rules: quoted text, a comment, a here-document.
 
-    Patterns of what opens it, of what ends it (with `{tag}` for the group of that name in the first
-    one), and of what is no end; whether it goes on over line ends.
+    Patterns of what opens it, of what ends it (with `{tag}` for the group `tag` or `own` in the
+    first one), and of what is no end; whether it goes on over line ends.
     """
 
     start: str
@@ -243,7 +243,8 @@ class Reading(Machine):
             self.nest(place)
         elif kind != "skip":
             self.inside = int(kind[1:])
-            self.tag = match.groupdict().get("tag") or ""
+            groups = match.groupdict()
+            self.tag = groups.get("tag") or groups.get("own") or ""
             self.opened = self.opened if self.depth else place
         return kind == "join"
 

@@ -1,13 +1,13 @@
 r"""SQL statements and JSON members, whose ends are inside lines.
 
 SQL: ";" ends a statement, and a comment behind it on its line belongs to it; comments above one
-belong to it. Not inside strings ('', "", ``; with doubled quotes or backslashes), dollar quotes,
-comments ("# " as well; those of blocks nest but in MySQL, which has back-quotes), parentheses, and
-blocks: BEGIN .. END and CASE .. END, declarations of PL/SQL between IS or AS and BEGIN, packages.
-Lines of clients end statements too: GO, "/", DELIMITER (which changes ";"), psql's commands; behind
-`COPY .. FROM stdin;` each line up to "\." is a row. A block that is never closed ends at the next
-line that creates a routine, or after so many characters. Dialects: PostgreSQL, MySQL, SQLite,
-Transact-SQL, Oracle.
+belong to it. Not inside strings ('', "", ``, []; with doubled quotes or backslashes; E'', q'[]'),
+dollar quotes, comments ("# " as well; blocks of them nest, but not in MySQL, which is known by its
+back-quotes), parentheses, and blocks: BEGIN .. END and CASE .. END, declarations of PL/SQL between
+IS or AS and BEGIN, packages. Lines of clients end statements too: GO, "/", DELIMITER (which changes
+";"), psql's commands; behind `COPY .. FROM stdin;` each line up to "\." is a row. A block that is
+never closed ends at the next line that creates a routine, or after so many characters. Dialects:
+PostgreSQL, MySQL, SQLite, Transact-SQL, Oracle.
 
 JSON: a member of the outermost object or an element of the outermost array; the first begins with
 its bracket, the last ends with it. Several values in one text (JSON lines) are a level above. A
@@ -224,6 +224,7 @@ _AFTER_VALUE = re.compile(rf"(?P<o0>//)|(?P<o1>/\*)|(?P<mark>[}}\],])|(?P<next>\
 _NEXT_VALUE = re.compile(rf"(?P<mark>[}}\],])|(?P<next>\S)|{LINE}")
 
 
+_QUOTING: Final = r"(?<![\w$])[Nn]?[Qq]'"  # of Oracle: q'[it's]'
 # In MySQL it begins a comment; behind an operand, before another, it is an operator of PostgreSQL.
 _NUMBER_SIGN: Final = Literal(
     r"(?<=[;,(])#(?=\s)|(?<=[;,(]\s)#(?=\s)|(?<=\s)#(?=\s)(?!\s{1,9}+(?:\d|[BX]'|\())", lines=False
@@ -245,6 +246,10 @@ SQL: Final = Format(
         Literal("`", "`", "``"),
         Literal(r"(?<![\w$])\$(?P<tag>[A-Za-z_]\w{0,40})?\$", r"\${tag}\$"),
         *(Literal("(?!)", sign, rf"{2 * sign}|\\.") for sign in "'\""),
+        Literal(r"(?<![\w$])[Ee]'", "'", r"''|\\."),
+        Literal(r"(?<![\w\]\"'`])\[", r"\]", r"\]\]", lines=False),
+        *(Literal(rf"{_QUOTING}\{a}", rf"\{b}'") for a, b in ("[]", "{}", "()", "<>")),
+        Literal(rf"{_QUOTING}(?P<own>[!|~^#\"/])", "{tag}'"),
     ),
     marks=rf";|[()]|{_WORDS}",
     reach=80,

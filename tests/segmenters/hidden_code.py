@@ -56,7 +56,11 @@ FORMS = {
     "bash": Form(
         lines("bash"),
         ("a \1 \1\n", "b \4", "c \1 # d\n", "e=\1\n"),
-        (Hidden("'", "'"), Hidden('"', '"', bans=("\\", "$", "`"))),
+        (
+            Hidden("'", "'"),
+            Hidden('"', '"', bans=("\\", "$", "`")),
+            Hidden("$'", "'", escapes="\\'", lines=False),
+        ),
         docs=(Hidden("<<'EOT'\n", "\nEOT\n", bans=("EOT",)),),
     ),
     "java": Form(
@@ -146,5 +150,54 @@ FORMS = {
         (Hidden("<# ", " #>"),),
         (line_comment("# "),),
         (Hidden("@'\n", "\n'@\n", bans=("'@",)),),
+    ),
+    "typescript": Form(
+        lines("typescript"), _BRACES, (_STRING, string("'"), _RAW), (_C,), (line_comment("// "),)
+    ),
+    "css": Form(
+        lines("css"),
+        ("a { b: \1; }\n", "\2\n\0c { d: \1 }\n"),
+        (_STRING, string("'"), Hidden("url(", ")", bans=tuple("()'\"\\ *"), lines=False)),
+        (_C,),
+    ),
+    "elixir": Form(
+        lines("elixir"),
+        ("f(\1,\n  \1) \3", "x = \1 \3", "y = \4"),
+        (string('"', bans=("#",)),),
+        (),
+        (line_comment("# "),),
+        (
+            Hidden('"""\n', '\n"""\n', bans=('"', "#", "\\")),
+            Hidden("~S'''\n", "\n'''\n", bans=("'",)),
+        ),
+    ),
+    "perl": Form(
+        lines("perl"),
+        ("f(\1,\n  \1); \3", "$x = \1; \3", "$y = \4"),
+        (string("'"), Hidden("q{", "}", bans=tuple("{}\\"))),
+        (),
+        (line_comment("# "),),
+        (
+            Hidden("<<'EOT';\n", "\nEOT\n", bans=("EOT",)),
+            Hidden("1;\n\0=pod\n\n", "\n\n=cut\n", bans=("=",)),
+        ),
+    ),
+    "dart": Form(
+        lines("dart"),
+        ("final x = \1 + \2 \1;\n", "\2\n\0final y = 2;\n"),
+        (
+            string('"', bans=("$",)),
+            Hidden("'''", "'''", bans=("'", "$", "\\")),
+            Hidden("r'", "'", lines=False),
+        ),
+        (Hidden("/*", "*/", nests=True, bans=("/*",)),),
+        (line_comment("// "),),
+    ),
+    "zig": Form(
+        lines("zig"),
+        ("const a = \1; \3", "const b = f(\1,\n  \1);\n"),
+        (_STRING,),
+        (),
+        (line_comment("// "),),
     ),
 }

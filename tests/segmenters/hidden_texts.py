@@ -35,7 +35,10 @@ FORMS = {
     "sql of postgresql": Form(
         Records(format="sql"),
         (*_SQL, "CREATE FUNCTION f() RETURNS int AS $fn$ SELECT \1; $fn$ LANGUAGE sql; \3"),
-        (*_DOUBLED, Hidden("$$", "$$", bans=("$",)), Hidden("$ab$", "$ab$", bans=("$",))),
+        (
+            *(*_DOUBLED, Hidden("E'", "'", escapes="\\'")),
+            *(Hidden(sign, sign, bans=("$",)) for sign in ("$$", "$ab$")),
+        ),
         (Hidden("/*", "*/", nests=True, bans=("/*",)),),
         (_DASHES,),
     ),
@@ -46,6 +49,20 @@ FORMS = {
         (_C,),
         (_DASHES, line_comment("# so ")),
         first="CREATE TABLE `t` (a int);\n\0",
+    ),
+    "sql of oracle": Form(
+        Records(format="sql"),
+        _SQL,
+        (_DOUBLED[0], *(Hidden(f"q'{a}", f"{b}'") for a, b in ("[]", "{}", "()", "<>", "!!"))),
+        (_FLAT,),
+        (_DASHES,),
+    ),
+    "sql of sql server": Form(
+        Records(format="sql"),
+        _SQL,
+        (_DOUBLED[0], Hidden("[", "]", doubles="]", lines=False)),
+        (Hidden("/*", "*/", nests=True, bans=("/*",)),),
+        (_DASHES,),
     ),
     "csv": Form(Records(format="csv"), ("\1,a,\1\n", "b,\1,3\n"), _DOUBLED[1:]),
     "tsv": Form(Records(format="tsv"), ("\1\ta\t\1\n", "b\t\1\t3\n"), _DOUBLED[1:]),
@@ -105,6 +122,7 @@ FORMS = {
         (
             Hidden("<<EOT\n", "\nEOT\n", bans=("EOT",)),
             Hidden("cat <<'EOT' > f\n", "\nEOT\n", bans=("EOT",)),
+            Hidden("<<A <<EOT b\nA\n", "\nEOT\n", bans=("EOT",)),
         ),
         (),
         (line_comment("# ", "\\"),),
@@ -181,6 +199,8 @@ FORMS = {
         _DOCUMENT,
         (
             Hidden("\\verb+", "+", lines=False),
+            Hidden("\\lstinline|", "|", lines=False),
+            Hidden("\\mintinline{c}{", "}", bans=("{", "\\"), lines=False),
             Hidden("\\url{", "}", bans=("{", "%", "\\"), lines=False),
             Hidden("\\href{", "}{text}", bans=("{", "}", "%", "\\"), lines=False),
         ),
