@@ -77,7 +77,7 @@ class Lines(Segmenter):
     language: str = "auto"
     fallback: bool = False
     prose: str | None = None
-    version: ClassVar[int] = 13
+    version: ClassVar[int] = 14
     unknown: ClassVar[str] = parsed.LANGUAGE_UNKNOWN  # what is tallied then
 
     def __post_init__(self) -> None:

@@ -22,7 +22,9 @@ from segmenters.documents import email, html, latex, markdown, notebook, rst
 from segmenters.documents.light import LIGHT
 from segmenters.documents.parts import LEVELS, Marked, Part, after_blank_lines, marked_ends
 from segmenters.proofs.latex import LaTeXProofs
-from segmenters.registry import PROOFS, of_kind
+from segmenters.records.records import FORMATS as RECORDS
+from segmenters.records.records import Records
+from segmenters.registry import PROOFS, of_kind, route_of_language
 
 FORMATS: Final[Mapping[str, Callable[[str], Iterator[Part]]]] = {
     "diff": email.changes,
@@ -55,7 +57,7 @@ class Mixed(Segmenter):
 
     `format`: "markdown", "rst", "latex", "html", "notebook", "email", "diff", "asciidoc", "org",
     "mediawiki", "typst" or "man". `granularity` of code: "physical", or "logical" where its
-    language is known and its grammar installed.
+    language is known and its grammar installed; records (SQL, YAML ...) need none.
 
     A paragraph is a paragraph of the format, a heading, an item of a list, a listing, a table, the
     output of a cell, the headers of a message, or a hunk. A section begins at a heading, a cell, a
@@ -151,6 +153,9 @@ def _segmenter_of_code(language: str, granularity: str) -> Segmenter:
     """Return the segmenter of a language as a document names it, known or not."""
     if language in PROOFS:
         return of_kind(language)
+    route = route_of_language(language, is_code=True) or ""
+    if granularity == "logical" and route in RECORDS:  # SQL, YAML: no grammar reads them
+        return Records(format=route)
     return _Listing(granularity=granularity, fallback=True).for_document(language=language)
 
 
@@ -171,7 +176,7 @@ def versions_of(segmenters: Mapping[str, Segmenter]) -> dict[str, str]:
 
 def _versions_of_code(granularity: str) -> dict[str, str]:
     """Return what the cuts of code depend on: for logical lines, the installed grammars."""
-    found = {"code.version": str(Lines.version)}
+    found = {"code.version": str(Lines.version), "records.version": str(Records.version)}
     for language in TABLES if granularity == "logical" else ():
         if parsed.missing(language) is None:
             found |= {f"code.{name}": value for name, value in parsed.versions(language).items()}

@@ -19,6 +19,7 @@ from itertools import pairwise
 import pytest
 import yaml
 
+from segmenters import Mixed
 from tests.segmenters import hidden_code, hidden_texts
 from tests.segmenters.hidden import hidden
 
@@ -36,6 +37,18 @@ def test_statements_end_where_their_format_ends_them(name):
     for seed in range(_TEXTS):
         text, starts = hidden(FORMS[name], seed)
         assert marked(text, segmenter.cut(text).tolist()[:-1]) == marked(text, starts), seed
+
+
+@pytest.mark.parametrize("name", ["sql of sqlite", "csv", "toml", "yaml", "python"])
+def test_listings_in_documents_are_cut_like_files(name):
+    segmenter = Mixed(format="markdown", granularity="logical")
+    before, after = f"Then.\n\n~~~~~~ {name.split()[0]}\n", "~~~~~~\n\nSo."
+    for seed in range(_TEXTS):
+        text, starts = hidden(FORMS[name], seed)
+        listing = text if text.endswith("\n") else text + "\n"
+        inside = [len(before) + start for start in starts]
+        ends = [0, len("Then.\n\n"), *inside, *(len(before + listing) + at for at in (0, 8))]
+        assert segmenter.cut(before + listing + after).tolist()[:-1] == ends, text
 
 
 @pytest.mark.parametrize("name", FORMS)
