@@ -28,19 +28,19 @@ _AFTER_QUOTE = frozenset("\u3068\u306a\u306b\u3092\u306e\u304c\u306f\u3067\u3082
 _CJK_BRACKETS = (("\uff08", "\uff09"), ("\u300a", "\u300b"), ("(", ")"))
 # Words of Chinese that end sentences, as letters of Hiragana do, but no names.
 _LAST_WORDS = re.compile("[\u3041-\u309f\u4e86\u5417\u5462\u5427\u554a\u5440\u561b\u7684]")
-_CJK_CLOSERS = frozenset(
+_CLOSE_QUOTES = frozenset(
     "\u300d\u300f\uff09\u300b\u3009\u301e\u301f\uff63\ufe42\ufe44" + lists.EITHER + lists.LATE
 )
 _DASHES = frozenset("-\u2013\u2014")
 # Characters at a place for which the rules look further back than they remember.
 _FAR = "'\"\u201d\u201c-\u2013\u2014"
-_QUOTES_CLOSE = frozenset(lists.EITHER + lists.LATE)
 _CLOSING_QUOTES = "\"'\u2019\u201d"
 _QUOTES = "\"'\u2019\u201d"
 _ALIKE = ('"', "\u201d", "''")
 _MOST_QUOTES = 8
 _QUOTES = "\"'`*_\u2018\u201c\u201e\u00ab\u00bb"
 _MENTIONS = frozenset("\"'`\u2018\u201c\u201e\u00ab")
+_OPENERS = _MENTIONS | frozenset("([{")
 _STRONG_SET, _PLAIN_SET = frozenset(lists.STRONG), frozenset(lists.PLAIN)
 _TERMINATORS = _STRONG_SET | _PLAIN_SET
 
@@ -257,11 +257,11 @@ def _is_end(text: str, match: re.Match[str], place: int, last: int, next_word: b
         return ends_before_lower(text, start, run + (match["spaced"] or ""))
     if text[start - 1 : start] == "[" and "]" in run:
         return False  # "[...]" stands for words left out
-    if len(run) > 1 and not following.isalnum() and text[start - 1 : start] in _MENTIONS:
+    if len(run) > 1 and not following.isalnum() and _mentions(text, start):
         return following in _QUOTES  # press "?" (or "h")
     if following < "\u0590" and _is_inserted(text, start, place, last):
         return False
-    said = following in "\u2013\u2014" and run[-1] in _QUOTES_CLOSE
+    said = following in "\u2013\u2014" and run[-1] in _CLOSE_QUOTES
     if said or run[0] != "." or run[1:2] in _PLAIN_SET:
         return _ends_question(text, match, place, last, run, gap, next_word)
     if gap == "  " and following.isupper() and text.endswith(" . . ", 0, start):
@@ -273,6 +273,12 @@ def _is_end(text: str, match: re.Match[str], place: int, last: int, next_word: b
     if next_word and text[start - 1 : start].isdigit() and not ahead.goes_on_in_date(text, place):
         following = "A"  # "1 + 1 = 2. 3 + 1 = 4."
     return period_ends(text, start, following, last, upper, starts)
+
+
+def _mentions(text: str, start: int) -> bool:
+    """Return whether the terminator at `start` is right behind a quote that opens."""
+    before = text[start - 2 : start - 1]
+    return text[start - 1 : start] in _MENTIONS and (not before.strip() or before in _OPENERS)
 
 
 def _ends_before_mark(
@@ -313,7 +319,8 @@ def _decided(
     if gap and _is_blank_line(gap):
         return True
     if not _STRONG_SET.isdisjoint(run):
-        return _ends_strong(run, following)
+        opens = following == "\u201d" and gap  # it closes nothing
+        return bool(opens) or _ends_strong(run, following)
     if not gap:
         if next_word and run == "." and ahead.starts_glued(text, match.start(), place):
             return True
@@ -352,7 +359,7 @@ def _ends_strong(run: str, following: str) -> bool:
     ):
         return False
     # Behind the title of a work and before particles.
-    return not (run[-1] == "\u300b" or (run[-1] in _CJK_CLOSERS and following in _AFTER_QUOTE))
+    return not (run[-1] == "\u300b" or (run[-1] in _CLOSE_QUOTES and following in _AFTER_QUOTE))
 
 
 def _ends_glued(text: str, start: int, run: str, following: str, emoji: bool) -> bool:

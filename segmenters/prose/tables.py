@@ -95,7 +95,8 @@ DIVIDERS = "=_~-"
 FACES = "\u263a\U0001f600-\U0001f64f\U0001f910-\U0001f93a"
 # ";" is the Greek question mark, ":" is also typed for the Armenian full stop, and two word spaces
 # for that of Ethiopia.
-_BY_SCRIPT = "(?<=[\u0370-\u03ff\u1f00-\u1fff];)|(?<=[\u0531-\u0587]:)|(?<=\u1361\u1361)"
+_GREEK = "\u0370-\u03ff\u1f00-\u1fff"
+_BY_SCRIPT = f"(?<=[{_GREEK}];)|(?<=[{_GREEK}][{EITHER})];)|(?<=[\u0531-\u0587]:)|(?<=\u1361\u1361)"
 LINE_ENDS = "\n\r\u2028\u2029"
 
 # What may not start a sentence: it continues or closes the one before.

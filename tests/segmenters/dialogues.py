@@ -33,8 +33,12 @@ class _Author:
 
     def quoted(self, depth: int) -> str:
         """Return speech in quotes; the last sentence in it has ended."""
+        turns = (self.turn(depth + 1) for _ in range(self.draw.randint(1, 2)))
+        return self.around(depth, self.joined(turns))
+
+    def around(self, depth: int, inner: str) -> str:
+        """Return what is inside of the quotes of a depth, with them."""
         opening, closing = self.quotes[depth % len(self.quotes)]
-        inner = self.joined(self.turn(depth + 1) for _ in range(self.draw.randint(1, 2)))
         apart = self.language.get("apart", "")
         return opening + apart + inner + apart + closing
 
@@ -46,6 +50,8 @@ class _Author:
         if kind < 0.5 and self.wide:
             return self.bracketed()
         intro = self.draw.choice((*self.language["intro"], self.interrupted(depth)))
+        if kind > 0.9:
+            return intro + self.around(depth, self.draw.choice(self.language["told"])) + self.end()
         speech = intro + self.quoted(depth)
         if self.language["behind"] and self.draw.random() < 0.5:
             speech += self.draw.choice(self.language["behind"]) + self.draw.choice(
@@ -58,10 +64,9 @@ class _Author:
         said = self.language["intro"][:1] if self.wide else self.language["behind"][:1]
         if not said or self.draw.random() < 0.5:
             return ""
-        opening, closing = self.quotes[depth % len(self.quotes)]
-        apart, told = self.language.get("apart", ""), self.draw.choice(self.language["told"])
-        first = f"{opening}{apart}{told}{apart}{closing}," if self.draw.random() < 0.5 else ""
-        first = first or f"{opening}{apart}{told},{apart}{closing}"
+        told = self.draw.choice(self.language["told"])
+        behind = self.draw.random() < 0.5
+        first = self.around(depth, told) + "," if behind else self.around(depth, told + ",")
         return first + said[0] + ("" if self.wide else ": ")
 
     def bracketed(self) -> str:
