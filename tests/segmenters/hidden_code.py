@@ -201,3 +201,23 @@ FORMS = {
         (line_comment("// "),),
     ),
 }
+# Statements of lines that are too long to be parsed.
+MINIFIED = {
+    "javascript": Form(
+        Lines(),
+        ("x=\1+\1;", "f(\1,\2 2);", "function g(){return \1;}"),
+        (
+            *(string('"'), string("'")),
+            Hidden("`", "`", bans=("\\", "$"), lines=False),
+            Hidden("`a${f({b:1},`c`,'", "')}d`", bans=("'", "\\"), lines=False),
+            Hidden("/a", "b/", bans=tuple("/\\[]()*+?{}|"), lines=False),
+        ),
+        (Hidden("/*", "*/", lines=False),),
+    ),
+    "css": Form(
+        Lines(),
+        ("a{b:\1;\0c:\1}", "\2d{e:\1}"),
+        (string('"'), string("'")),
+        (Hidden("/*", "*/", lines=False),),
+    ),
+}

@@ -20,6 +20,7 @@ import pytest
 import yaml
 
 from segmenters import Mixed
+from segmenters.code.minified import statement_ends
 from tests.segmenters import hidden_code, hidden_texts
 from tests.segmenters.hidden import hidden
 
@@ -66,6 +67,14 @@ def test_pieces_of_any_size_are_cut_like_the_whole(name):
             found += machine.push(text[place : place + draw.choice((1, 2, 7, 40))])
         found += machine.close()
         assert [place for place in found if 0 < place < len(text)] == starts[1:], seed
+
+
+@pytest.mark.parametrize("language", hidden_code.MINIFIED)
+def test_statements_of_a_long_line_end_where_their_language_ends_them(language):
+    for seed in range(_TEXTS):
+        text, starts = hidden(hidden_code.MINIFIED[language], seed)
+        found = [0, *statement_ends(text, 0, len(text), language)]
+        assert marked(text, found) == marked(text, starts), seed
 
 
 def of_sqlite(text):
