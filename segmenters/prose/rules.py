@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from segmenters.prose import ahead
 from segmenters.prose import tables as lists
+from segmenters.prose.habits import Habits, run_ends
 from segmenters.prose.line_ends import list_starts
 from segmenters.prose.quotes import OPENERS, Quotes, is_wide
 from segmenters.prose.words import WINDOW, always_ends, ends_before_lower, is_plain, period_ends
@@ -78,6 +79,7 @@ def sentence_ends(
     next_word: bool = False,
     position: int = 0,
     last: int | None = None,
+    signs: str = "",
     starts: Sequence[int] = (),
     quoted: Sequence[str] = (),
     thai: Callable[[str, Sequence[int]], list[int]] | None = None,
@@ -85,9 +87,10 @@ def sentence_ends(
     """Return character offsets, increasing, at which a sentence ends and another starts.
 
     `next_word`: read the next word where the next character leaves a doubt. A scan may resume at
-    `position`, that of a letter, if the sentence there is known to start at `last`; `quoted`: what
-    is open there (`Quotes.open`). `starts`: where sentences start for another reason, increasing.
-    `thai`: chooses from places behind white space of Thai those at which sentences start.
+    `position`, that of a letter, if the sentence there is known to start at `last`, behind ones of
+    `signs` (`habits`); `quoted`: what is open there (`Quotes.open`). `starts`: where sentences
+    start for another reason, increasing. `thai`: chooses from places behind white space of Thai
+    those at which sentences start.
     """
     ends: list[int] = []
     length, text = len(text), lists.usual(text)
@@ -96,7 +99,7 @@ def sentence_ends(
     items = _items(text, position, starts, next_word=next_word, thai=thai)
     item = next(items, length)
     before = 0
-    known: dict[tuple[str, str, int], bool] = {}
+    habits = Habits(text, ends, last, signs)
     usual = _USUAL - {"I"} if next_word else _USUAL
     quotes = Quotes(text, position, quoted)
     pattern = lists.candidates(text)
@@ -121,9 +124,9 @@ def sentence_ends(
         elif kind == "lines":
             end = _is_blank_line(match[0])
         elif kind and place - before < _DENSE:
-            end = _is_known_end(text, match, place, last, next_word, known)
+            end = _is_known_end(text, match, place, last, next_word, habits)
         else:  # a bullet, or what is not decided yet
-            end = kind is None or _is_end(text, match, place, last, next_word)
+            end = kind is None or _is_end(text, match, place, last, next_word, habits)
         before = place
         if end:
             ends.append(last := place)
@@ -170,26 +173,22 @@ def _is_usual(text: str, start: int, last: int) -> bool:
 
 
 def _is_known_end(
-    text: str,
-    match: re.Match[str],
-    place: int,
-    last: int,
-    next_word: bool,
-    known: dict[tuple[str, str, int], bool],
+    text: str, match: re.Match[str], place: int, last: int, next_word: bool, habits: Habits
 ) -> bool:
     """Return the result of `_is_end`, cached: where candidates are dense, the same ones repeat."""
-    start = match.start()
+    start, known = match.start(), habits.decided
     around = text[start : place + (ahead.REACH if next_word else 1)]
     glued = not (text[place - 1].isspace() or text.isascii())
     if glued or text[place] in _FAR or not _STRONG_SET.isdisjoint(match[0]):  # looks far back
-        return _is_end(text, match, place, last, next_word)
+        return _is_end(text, match, place, last, next_word, habits)
     since = start - last
-    key = (text[max(0, start - _REMEMBERED) : start], around, min(since, _REMEMBERED))
+    small = habits.small(start) if text[place].islower() else 0
+    key = (text[max(0, start - _REMEMBERED) : start], around, min(since, _REMEMBERED), small)
     end = known.get(key)
     if end is None:
         if len(known) >= _MEMORY:
             known.clear()
-        end = known[key] = _is_end(text, match, place, last, next_word)
+        end = known[key] = _is_end(text, match, place, last, next_word, habits)
     return end
 
 
@@ -227,7 +226,9 @@ def _is_inserted(text: str, start: int, place: int, last: int) -> bool:
     return False
 
 
-def _is_end(text: str, match: re.Match[str], place: int, last: int, next_word: bool) -> bool:
+def _is_end(
+    text: str, match: re.Match[str], place: int, last: int, next_word: bool, habits: Habits
+) -> bool:
     """Return whether the sentence that starts at `last` ends at `place`."""
     start, following = match.start(), text[place]
     if match.lastgroup == "simple":
@@ -254,7 +255,11 @@ def _is_end(text: str, match: re.Match[str], place: int, last: int, next_word: b
     if following.islower():
         if next_word and run[0] in "!?" and ahead.speaks(text, place):
             return False
-        return ends_before_lower(text, start, run + (match["spaced"] or ""))
+        if ends_before_lower(text, start, run + (match["spaced"] or "")):
+            return True
+        small = habits.small(start)
+        if small <= 0 or run != ".":
+            return small > 0 and run_ends(run, small)
     if text[start - 1 : start] == "[" and "]" in run:
         return False  # "[...]" stands for words left out
     if len(run) > 1 and not following.isalnum() and _mentions(text, start):
@@ -269,7 +274,8 @@ def _is_end(text: str, match: re.Match[str], place: int, last: int, next_word: b
     if following.isdigit() and text[place - 1 : place].isdigit():
         return False
     upper = following.isupper() or following in _QUOTES
-    starts = upper and ahead.starts_sentence(text, place) if next_word else None
+    begins = upper or following.islower()
+    starts = begins and ahead.starts_sentence(text, place) if next_word else None
     if next_word and text[start - 1 : start].isdigit() and not ahead.goes_on_in_date(text, place):
         following = "A"  # "1 + 1 = 2. 3 + 1 = 4."
     return period_ends(text, start, following, last, upper, starts)

@@ -19,6 +19,7 @@ from segmenters.base import Cuts, Machine, Segmenter, SegmenterError, in_pieces
 from segmenters.checks import require_choice, require_type
 from segmenters.places import after_space
 from segmenters.prose import ahead, rules
+from segmenters.prose.habits import remembered
 from segmenters.prose.line_ends import KINDS, WRAPPED, LineEnds, sections
 from segmenters.prose.quotes import MOST, Quotes
 from segmenters.prose.tables import (
@@ -233,6 +234,7 @@ class SentenceMachine(Machine):
     text: str = ""  # the end of the text, possibly shortened
     last: int | None = None  # where its sentence starts; None: nothing visible yet
     resume: int = 0  # where to resume in it
+    signs: str = ""  # how the last sentences begin (`habits`)
     quoted: tuple[str, ...] = ()  # what is open there
     lines: LineEnds | None = None
 
@@ -251,11 +253,13 @@ class SentenceMachine(Machine):
                 self.text,
                 position=self.resume,
                 last=self.last,
+                signs=self.signs,
                 starts=starts,
                 quoted=self.quoted,
             )
-        if ends:
-            self.last = ends[-1]
+            for end in ends:
+                self.signs = remembered(self.signs, self.text, self.last, end)
+                self.last = end
         # One back: whether a bracket is a place to resume depends on the character after it.
         quotes = Quotes(self.text, self.resume, self.quoted)
         self.resume = self._last_resume(max(0, known - 1))

@@ -32,6 +32,7 @@ AFTER = {word: _list(word) for word in ("sig", "es", "med")}
 # Firms and states, and the capitals after them that rather start a sentence ("The", "It").
 NAMED, STARTING = _list("named"), frozenset("BHITWY")
 LABELS = _list("label")
+AND_SO_ON, CLIPPED = _list("more"), _list("clipped")
 SYMBOLS, BETWEEN = _list("symbol"), _list("between")
 SHORT_WORDS, STARTERS = _list("short"), _list("starters")
 

@@ -29,7 +29,7 @@ _ELIDED = re.compile(r"(?:[dl]|\w{1,3}ll|un|qu)['\u2019](?=\w)", re.IGNORECASE)
 # Three spaced periods stand for words left out; a fourth ends the sentence.
 _OMISSION = re.compile(r"(?:^|(?<=[^.]\s))\.(?: ?\.){2}$")
 _OMISSION_WINDOW = 8
-_ABBREVIATIONS = lists.BEFORE_NAME | lists.MAY_END
+_SHORTENED = lists.BEFORE_NAME | lists.MAY_END | lists.CLIPPED
 # A word behind an open bracket that is no longer than this is abbreviated: "(angl. James)".
 _LONGEST_IN_BRACKETS = 6
 # Parts of abbreviations ("dr.phil"), and units behind a number ("15 mill. kroner").
@@ -43,7 +43,7 @@ _CONSONANTS = re.compile(
     "\u045f\u0491]{2,5}"
 )
 # "Hmm. Then", "Shh. Quiet".
-_SOUND = re.compile(r"m*h*m+|s+h+|p+s+t+|b+r+|p+f+|t+s+k+|z+|g+r+|h+")
+_SOUND = re.compile(r"[mh]+|s+h+|p+s+t+|b+r+|p+f+|t+s+k+|z+|g+r+")
 _VIRAMA = 9
 # "At 5 a.m. Mr. Smith": a sentence that begins so and is no longer than this.
 _HOURS, _ADVERBIAL, _LONGEST_PHRASE = ("a.m", "p.m"), re.compile("(?:At|In|On|By) "), 64
@@ -72,7 +72,7 @@ def is_plain(word: str) -> bool:
     Few abbreviations are this long; the lists miss more of other languages than of English.
     """
     plain = word.isalpha() and word.islower() and len(word) > (3 if word.isascii() else 4)
-    return plain and word not in _ABBREVIATIONS and not _CONSONANTS.fullmatch(word)
+    return plain and word not in _SHORTENED and not _CONSONANTS.fullmatch(word)
 
 
 @lru_cache(maxsize=1 << 15)
@@ -188,6 +188,8 @@ def _ends_in_symbol(words: str) -> bool:
 def _number_ends(word: str, before: str, following: str) -> bool:
     if not _ORDINAL.fullmatch(word):
         return True
+    if following.islower():
+        return False
     if following.isdigit():  # of a date: "23. 8. 1999"
         return int(word) > 31
     # "Montag, 3. Juli"
@@ -202,7 +204,8 @@ def _word_ends(word: str, before: str, following: str, upper: bool, starts: bool
         if starts is None and following == "D" and lower in ("co", "corp"):
             return upper
         if lower not in lists.NAMED:
-            return upper or starts is True
+            small = following.islower() and lower in lists.AND_SO_ON
+            return upper or small or starts is True
         return upper and (following in lists.STARTING if starts is None else starts)
     if not lists.BEFORE_NAME.isdisjoint((lower, word, word.capitalize())) and (
         lower in lists.BEFORE_NAME or not word.islower()
@@ -218,7 +221,8 @@ def _word_ends(word: str, before: str, following: str, upper: bool, starts: bool
         # An unknown abbreviation, of a unit or not: "5 km. Then", "Th. Mann".
         initial = word[0].isupper() and len(word) == 2
         counted = before and _COUNTED.fullmatch(before)
-        return bool(upper or counted) and not (following.isdigit() or initial)
+        acronym = following.islower() and len(word) > 2
+        return bool(upper or counted or acronym) and not (following.isdigit() or initial)
     if _ORDINAL.fullmatch(word) and (
         before.lower() in lists.BEFORE_ORDINAL or (before.islower() and _CZECH.search(before))
     ):

@@ -1,0 +1,76 @@
+"""How a text begins its sentences: with capitals, or as chat, songs and transcripts of speech do.
+
+The last sentences are the evidence, so that a text that changes is followed soon. What is still to
+come is never read.
+"""
+
+import re
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+# How many sentences before the current one count.
+_COUNTED = 5
+# An ellipsis rather stands for a pause than for an end, so it takes more evidence.
+_FOR_ELLIPSIS = 2
+# A sentence longer than this, in characters, does not count.
+_LONGEST = 400
+_OPENERS = "\"'`*_([\u2018\u201c\u201e\u00ab\u00bf\u00a1\u2013\u2014\u2022-"
+_OPENING = frozenset(_OPENERS)
+_FIRST = re.compile(rf"[{re.escape(_OPENERS)} ]{{1,6}}(\w)")
+
+
+def remembered(signs: str, text: str, start: int, end: int) -> str:
+    """Return what is kept of the last sentences, `signs`, with the one from `start` to `end`.
+
+    A sign is "a" for a sentence that begins with a small letter, "A" for a capital, else "-".
+    """
+    return (signs + _sign(text, start, end))[-_COUNTED:]
+
+
+def _sign(text: str, start: int, end: int) -> str:
+    if end - start > _LONGEST:
+        return "-"
+    first = text[start]
+    if first in _OPENING:
+        match = _FIRST.match(text, start, end)
+        first = match[1] if match else ""
+    return "a" if first.islower() else "A" if first.isupper() else "-"
+
+
+@dataclass(slots=True)
+class Habits:
+    """The evidence at the end of `ends`, where the sentences end from `first` on.
+
+    It is looked at seldom, so nothing is counted before.
+    """
+
+    text: str
+    ends: list[int]
+    first: int
+    signs: str  # of sentences before
+    counted: int = 0  # ends that are in `signs`
+    # Candidates that were decided in the same surroundings.
+    decided: dict[tuple[str, str, int, int], bool] = field(default_factory=dict)
+
+    def small(self, place: int) -> int:
+        """Return how many more sentences begin with a small letter, up to the one at `place`."""
+        ends, count = self.ends, len(self.ends)
+        if self.counted < count:
+            first = max(self.counted, count - _COUNTED)
+            starts = [self.first, *ends[:count]] if not first else ends[first - 1 : count]
+            for start, end in pairwise(starts):
+                self.signs = remembered(self.signs, self.text, start, end)
+            self.counted = count
+        signs = self.signs + _sign(self.text, ends[-1] if ends else self.first, place)
+        return signs.count("a") - signs.count("A")
+
+
+def run_ends(run: str, small: int) -> bool:
+    """Return whether a run of signs ends a sentence before a small letter, in a text of them.
+
+    `run`: terminators and what closes behind them, but not a period alone.
+    """
+    if run[0] == "\u2026" or run.startswith(".."):
+        return small >= _FOR_ELLIPSIS
+    # Quotes report speech: "Who?" he asked.
+    return run[0] == "." or run[-1] in ".!?\u2026)]}*_"
