@@ -18,6 +18,7 @@ _SAYS = re.compile(
 _DASH = re.compile(r"[-\u2013\u2014]{1,3}\s{1,3}(?P<word>\w)")
 _WORD = re.compile(r"[\"'\u2018\u201c\u201e\u00ab(\[]*+(?P<word>[^\W\d_]+)")
 _DATE = re.compile(r"\d{1,2}\.|\d{4}(?!\d)|\D")
+_DAY = re.compile(r"(?:(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day|[ECMP][SD]?T|GMT|UTC)\b")
 _LEFT_OUT = re.compile(lists.OMISSION)
 # "1.", "1)", "1.)", "(1)", "a." or "a)" behind white space, or a bullet alone, before some text.
 _LISTED = re.compile(
@@ -44,6 +45,11 @@ def speaks_behind_dash(text: str, place: int) -> bool:
 def goes_on_in_date(text: str, place: int) -> bool:
     """Return whether what follows a number and its period may be of the same date: "8. 1999"."""
     return _DATE.match(text, place, place + REACH) is not None
+
+
+def names_day(text: str, place: int) -> bool:
+    """Return whether a day or time zone is at `place`, which goes on behind "10 a.m."."""
+    return _DAY.match(text, place, place + REACH) is not None
 
 
 def omission_starts(text: str, place: int) -> bool:

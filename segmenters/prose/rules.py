@@ -11,15 +11,21 @@ space, coarsely.
 
 import hashlib
 import re
-from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from segmenters.prose import ahead
 from segmenters.prose import tables as lists
 from segmenters.prose.habits import Habits, run_ends
-from segmenters.prose.line_ends import list_starts
+from segmenters.prose.openings import openings
 from segmenters.prose.quotes import OPENERS, Quotes, is_wide
-from segmenters.prose.words import WINDOW, always_ends, ends_before_lower, is_plain, period_ends
+from segmenters.prose.words import (
+    WINDOW,
+    always_ends,
+    ends_before_lower,
+    is_exclaimed,
+    is_plain,
+    period_ends,
+)
 
 _PLACED = ("simple", "always", "lines")
 # What may follow a usual end.
@@ -53,18 +59,8 @@ _BRACKET_WINDOW = 160
 _DENSE, _MEMORY, _REMEMBERED = 8, 4096, 2 * WINDOW + 1
 _ADDRESS, _ADDRESS_WINDOW = re.compile(r"<[^<>\s]+@[^<>\s]+$"), 48
 _ARMENIAN = re.compile("[\u0531-\u0587]")
-# Thai and Lao have no full stop: white space is between sentences, and between phrases. Few letters
-# before it are those of a name or a list, and no sentence ends at "that", "namely", "such as".
-_MOST_SPACES = 8
-_PAUSES = re.compile(
-    r"[\u0e01-\u0edf](?=\s)(?<=[\u0e01-\u0edf]{8})"
-    r"(?<!\u0e27\u0e48\u0e32)(?<!\u0e04\u0e37\u0e2d)(?<!\u0e40\u0e0a\u0e48\u0e19)"
-    r"(?<!\u0ea7\u0ec8\u0eb2)(?<!\u0e84\u0eb7)(?<!\u0ec0\u0e8a\u0eb1\u0ec8\u0e99)"
-    r"\s{1,8}(?=[\u0e01-\u0edf])"
-)
 # Glued to the next sentence without doubt: "on Monday.The", "1,000.The".
 _DAY, _THOUSANDS = re.compile(r"[A-Z][a-z]{2,5}day"), re.compile(r"\d,\d\d\d\Z")
-_PHRASES = re.compile(r"[\u0e01-\u0e5b]\s{1,8}(?=[\u0e01-\u0e5b])")
 
 
 def tables() -> str:
@@ -96,7 +92,7 @@ def sentence_ends(
     length, text = len(text), lists.usual(text)
     if last is None:
         last = length - len(text.lstrip())  # leading white space belongs to the first sentence
-    items = _items(text, position, starts, next_word=next_word, thai=thai)
+    items = openings(text, position, starts, next_word=next_word, thai=thai)
     item = next(items, length)
     before = 0
     habits = Habits(text, ends, last, signs)
@@ -137,32 +133,11 @@ def sentence_ends(
     return ends
 
 
-def _items(
-    text: str,
-    position: int,
-    starts: Sequence[int],
-    *,
-    next_word: bool,
-    thai: Callable[[str, Sequence[int]], list[int]] | None,
-) -> Iterator[int]:
-    """Return where sentences start for another reason than the signs before them, increasing."""
-    items = array("q", starts)
-    if not text.isascii():
-        first = max(0, position - _MOST_SPACES - 1)
-        items.extend(match.end() for match in _PAUSES.finditer(text, first))
-        if thai is not None:
-            items = array("q", (i for i in items if not "\u0e01" <= text[i] <= "\u0e5b"))
-            items.extend(thai(text, [match.end() for match in _PHRASES.finditer(text, first)]))
-    if "\n" in text.rstrip():
-        items.extend(list_starts(text, position))
-    if next_word:
-        items.extend(ahead.item_starts(text))
-    return iter(sorted(items) if items else ())
-
-
 def _is_usual(text: str, start: int, last: int) -> bool:
     """Return whether the terminator at `start` is a usual end, at which `_is_end` is true."""
     if text[start - 1] == "[" or text[start - 1].isspace():
+        return False
+    if text[start] == "!" and is_exclaimed(text, start):
         return False
     if text[start] == "." and text[start + 1] not in _PLAIN_SET:
         tail = text[start - WINDOW : start] if start > WINDOW else text[:start]
@@ -179,7 +154,9 @@ def _is_known_end(
     start, known = match.start(), habits.decided
     around = text[start : place + (ahead.REACH if next_word else 1)]
     glued = not (text[place - 1].isspace() or text.isascii())
-    if glued or text[place] in _FAR or not _STRONG_SET.isdisjoint(match[0]):  # looks far back
+    letter = text[start - 1 : start].isalpha() and not text[start - 2 : start - 1].isalnum()
+    far = text[place] in _FAR or not _STRONG_SET.isdisjoint(match[0])
+    if glued or letter or far:  # looks far back
         return _is_end(text, match, place, last, next_word, habits)
     since = start - last
     small = habits.small(start) if text[place].islower() else 0
@@ -276,6 +253,8 @@ def _is_end(
     upper = following.isupper() or following in _QUOTES
     begins = upper or following.islower()
     starts = begins and ahead.starts_sentence(text, place) if next_word else None
+    if next_word and ahead.names_day(text, place):
+        following, starts = "M", False
     if next_word and text[start - 1 : start].isdigit() and not ahead.goes_on_in_date(text, place):
         following = "A"  # "1 + 1 = 2. 3 + 1 = 4."
     return period_ends(text, start, following, last, upper, starts)
@@ -313,6 +292,8 @@ def _ends_question(
             return False
         turn = text[last : last + 1] not in _DASHES
         return run[-1] in "!?" and (following == "-" or turn)
+    if run == "!" and following.isupper() and is_exclaimed(text, match.start()):
+        return next_word and ahead.starts_sentence(text, place)
     quoted = next_word and following == "I" and run[-1] in _CLOSING_QUOTES
     return not (quoted and ahead.speaks(text, place))
 

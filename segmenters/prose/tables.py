@@ -33,7 +33,9 @@ AFTER = {word: _list(word) for word in ("sig", "es", "med")}
 NAMED, STARTING = _list("named"), frozenset("BHITWY")
 LABELS = _list("label")
 AND_SO_ON, CLIPPED = _list("more"), _list("clipped")
-SYMBOLS, BETWEEN = _list("symbol"), _list("between")
+EXCLAIMED = _list("exclaimed")
+SYMBOLS, PLACING, COPULAS = _list("symbol"), _list("placing"), _list("copula")
+BINDING, NAMING = _list("binding"), _list("naming")
 SHORT_WORDS, STARTERS = _list("short"), _list("starters")
 
 LISTS = tuple(map(_list, _LISTS))

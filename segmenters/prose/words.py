@@ -9,6 +9,7 @@ import unicodedata
 from functools import lru_cache
 
 from segmenters.prose import tables as lists
+from segmenters.prose.letters import COUNTED, letter_ends
 
 # How far back the word before a period is searched, in characters.
 WINDOW = 24
@@ -18,12 +19,9 @@ _ITEM, _LONGEST_ITEM = re.compile(r"\d{1,3}|[A-Za-z]|[ivxIVX]{1,5}"), 5
 _INITIALS = re.compile(r"\w(?:\.-?\w)+")
 # Numbers of sections: "8.2".
 _SECTION = re.compile(r"\d+(?:\.\d+)+")
-_COUNTED = re.compile(r".*\d|[IVXLC]+")
 _ORDINAL = re.compile(r"\d{1,2}|[IVX]+")
 # A period with more text behind it on its line.
 _ON_LINE = re.compile(r"\.[ \t\u00a0]{1,8}+(?!\s)")
-# Signs next to which a capital is a symbol.
-_SYMBOLIC = re.compile(r"[=<>\u2264\u2265\u2208\u2282\u2286+*/\u222a\u2229\u00d7\u2192|\\^$]")
 # Articles that lose their vowel in French and Italian: "l'art. 5".
 _ELIDED = re.compile(r"(?:[dl]|\w{1,3}ll|un|qu)['\u2019](?=\w)", re.IGNORECASE)
 # Three spaced periods stand for words left out; a fourth ends the sentence.
@@ -45,8 +43,8 @@ _CONSONANTS = re.compile(
 # "Hmm. Then", "Shh. Quiet".
 _SOUND = re.compile(r"[mh]+|s+h+|p+s+t+|b+r+|p+f+|t+s+k+|z+|g+r+")
 _VIRAMA = 9
-# "At 5 a.m. Mr. Smith": a sentence that begins so and is no longer than this.
-_HOURS, _ADVERBIAL, _LONGEST_PHRASE = ("a.m", "p.m"), re.compile("(?:At|In|On|By) "), 64
+# Before M rather a day follows ("10 a.m. Monday") or a title ("At 5 a.m. Mr. Smith").
+_HOURS = ("a.m", "p.m")
 # Letters of Czech and Slovak, in which a period makes a Roman numeral an ordinal.
 _CZECH = re.compile("[\u010d\u010f\u011b\u013a\u013e\u0148\u0155\u0159\u0161\u0165\u016f\u017e]")
 
@@ -64,6 +62,12 @@ def ends_before_lower(text: str, start: int, run: str) -> bool:
     return is_plain(word) and not (
         len(word) <= _LONGEST_UNIT and _is_counted(text, start - len(word))
     )
+
+
+def is_exclaimed(text: str, start: int) -> bool:
+    """Return whether the mark at `start` belongs to a name: "Yahoo! Inc."."""
+    word = text[max(0, start - WINDOW) : start].rpartition(" ")[2]
+    return word.lstrip(_OPENERS) in lists.EXCLAIMED
 
 
 def is_plain(word: str) -> bool:
@@ -131,13 +135,14 @@ def period_ends(
         return word[-1] in ")]"
     enough = start - last > WINDOW or len(text[last:start].split()) > 3
     if len(word) == 1 and word.isalpha():
-        return _letter_ends(word, earlier, upper and enough)
+        return letter_ends(text, start, last, earlier, following, upper)
     if ranging and _ORDINAL.fullmatch(word) and before[-1:] == "." and before[:1].isdigit():
         return False  # "aus dem 1. -3. Jahrhundert"
     if word[:1].isdigit():
         return _number_ends(word, before, following)
-    if word in _HOURS and following == "M" and start - last <= _LONGEST_PHRASE:
-        enough = enough and not _ADVERBIAL.match(text, last)
+    by = len(earlier) > 1 and earlier[0].endswith((" by", "By"))
+    if word in _HOURS and following == "M" and not by:
+        return starts is True
     return _word_ends(word, before, following, upper and enough, starts)
 
 
@@ -160,29 +165,6 @@ def _labels(text: str, start: int, name: str, number: str, last: int) -> bool:
         return False
     place = text.rfind(name, last, start)
     return place >= 0 and _starts_line(text, place, last)
-
-
-def _letter_ends(letter: str, earlier: list[str], upper: bool) -> bool:
-    before = earlier[-1] if earlier else ""
-    if letter.islower():
-        # A unit, or the year of Slavic languages, or "5 p. m."
-        return upper and (_COUNTED.fullmatch(before) is not None or before in ("a.", "p."))
-    if letter == letter.lower():  # a script without capitals
-        return letter >= "\u1100" or not before
-    if letter == "I":  # the pronoun: "you and I. Did", "Albert I. Jones"
-        return before.islower() and before not in lists.BEFORE_ORDINAL
-    # An initial, unless it is a symbol: "in the set S. Then", "x in S. So".
-    if before in lists.SYMBOLS or _SYMBOLIC.search(before):
-        return True
-    return before in lists.BETWEEN and len(earlier) > 1 and _ends_in_symbol(earlier[0])
-
-
-def _ends_in_symbol(words: str) -> bool:
-    """Return whether the last word is a single letter or has a sign of mathematics."""
-    word = words.rsplit(None, 1)[-1].strip(",()")
-    if len(word) == 1 and word.isalpha():
-        return word not in "aI"
-    return _SYMBOLIC.search(word) is not None
 
 
 def _number_ends(word: str, before: str, following: str) -> bool:
@@ -220,7 +202,7 @@ def _word_ends(word: str, before: str, following: str, upper: bool, starts: bool
     if _CONSONANTS.fullmatch(lower) and not (word.isupper() or _SOUND.fullmatch(lower)):
         # An unknown abbreviation, of a unit or not: "5 km. Then", "Th. Mann".
         initial = word[0].isupper() and len(word) == 2
-        counted = before and _COUNTED.fullmatch(before)
+        counted = before and COUNTED.fullmatch(before)
         acronym = following.islower() and len(word) > 2
         return bool(upper or counted or acronym) and not (following.isdigit() or initial)
     if _ORDINAL.fullmatch(word) and (

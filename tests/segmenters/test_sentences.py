@@ -114,7 +114,10 @@ _LISTS = [
 hard = st.one_of(
     st.lists(st.sampled_from(signs), max_size=30).map("".join) for signs in (_HARD, _LISTS)
 )
-_WORDS = ["yes", "Then", "I", "A", "Dr", "etc", "a.m", "it", "3", "one", "Co", "\u6765", "\u0561"]
+_WORDS = [
+    *("yes", "Then", "I", "A", "Dr", "etc", "a.m", "it", "3", "one", "Co", "\u6765", "\u0561"),
+    *("x", "X in", "the set S", "by J", "z < k", "info", "Yahoo"),
+]
 _ENDS = [
     *(". ", "? ", ".", "! \n", ".) ", '." ', ". '", "\u3002", "\uff01 ", ".\n", " ", ", ", ". - "),
 ]
@@ -159,7 +162,21 @@ def test_the_fast_lanes_cut_as_the_slow_one(text, next_word):
 
 
 @pytest.mark.parametrize(
-    "unit", ["a.m. ", "Co. I ", "jr. A", "1. ", "I. ", "- 2. ", ". . A", "! A", ". ''", "\u03b1; "]
+    "unit",
+    [
+        "a.m. ",
+        "Co. I ",
+        "jr. A",
+        "1. ",
+        "I. ",
+        "- 2. ",
+        ". . A",
+        "! A",
+        ". ''",
+        "\u03b1; ",
+        "x. Y",
+        "in X. y. ",
+    ],
 )
 def test_what_is_remembered_is_what_was_decided(unit):
     text = "So it is. " + unit * 40 + "`` So. '' " + unit * 40
