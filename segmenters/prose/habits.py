@@ -6,7 +6,6 @@ come is never read.
 
 import re
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 # How many sentences before the current one count.
 _COUNTED = 5
@@ -55,12 +54,10 @@ class Habits:
     def small(self, place: int) -> int:
         """Return how many more sentences begin with a small letter, up to the one at `place`."""
         ends, count = self.ends, len(self.ends)
-        if self.counted < count:
-            first = max(self.counted, count - _COUNTED)
-            starts = [self.first, *ends[:count]] if not first else ends[first - 1 : count]
-            for start, end in pairwise(starts):
-                self.signs = remembered(self.signs, self.text, start, end)
-            self.counted = count
+        for index in range(max(self.counted, count - _COUNTED), count):
+            start = ends[index - 1] if index else self.first
+            self.signs = remembered(self.signs, self.text, start, ends[index])
+        self.counted = count
         signs = self.signs + _sign(self.text, ends[-1] if ends else self.first, place)
         return signs.count("a") - signs.count("A")
 

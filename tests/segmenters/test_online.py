@@ -92,6 +92,24 @@ def test_thousands_of_tokens_agree_with_the_batch(segmenter, tokenizer):
     assert straddling > 100
 
 
+_SAID = (
+    *("We left. ", "It is in X. ", "He saw Paul. ", "So x = k. ", "Why? ", "Hm... "),
+    *("By J. Doe. ", "It is.\n"),
+)
+
+
+@pytest.mark.parametrize("segmenter", [Sentences(), ChainOfThought()], ids=["rules", "steps"])
+@pytest.mark.parametrize("run", [1, 3, 8])
+def test_text_that_turns_to_small_letters_and_back_agrees(segmenter, run):
+    draw = random.Random(run)
+    said = [draw.choice(_SAID) for _ in range(240)]
+    text = "".join(s.lower() if i // run % 2 else s for i, s in enumerate(said))
+    cuts = segmenter.cut(text)
+    assert len(cuts) > 120
+    marks = online_marks(segmenter, text)
+    assert [place for place, value in enumerate(marks) if value] == cuts[:-1].tolist()
+
+
 @each
 @given(text=any_text, seed=st.integers(0, 99))
 def test_any_text_in_any_pieces_agrees(segmenter, text, seed):
