@@ -20,8 +20,10 @@ _APART = re.compile(r"[\s(\[]([A-Za-z])(?=[\s,;:.)\]])")
 _STOPS = (".", "!", "?")
 _CHOOSING = lists.PLACING - lists.BINDING
 _MARKING = lists.SYMBOLS | _CHOOSING
-# Letters that are words of some language.
-_WORDS = frozenset("AIOEYaioeyuvwzks")
+# Letters that are words in the languages of `BINDING`, of Slavic ones also, and at the start of a
+# sentence.
+_FEW_WORDS, _WORDS = frozenset("AIOEYaioey"), frozenset("AIOEYaioeyuvwzks")
+_FIRST_WORDS = frozenset("AIOEYUVWZKSaioeyuvwzks")
 # Small letters that hardly abbreviate: some of Latin, vowels that are words, and Greek ones.
 _PLAIN = frozenset(
     "xyjwqi\u00e0\u00e1\u00e8\u00e9\u00ed\u00e5\u00f6\u00f8\u00fa\u044f\u0454\u044e"
@@ -92,6 +94,8 @@ def _is_symbol(text: str, start: int, last: int, earlier: list[str], initial: bo
         return True
     first = max(0, start - _WINDOW)
     alone, others = _symbols(text, first, start - 1, letter)
+    if not (binding and len(before) > 1):
+        others -= _WORDS
     sentence = max(last, first)
     if alone or not binding:
         return alone or _is_stated(before, two, text[sentence:start], others)
@@ -105,21 +109,21 @@ def _symbols(text: str, first: int, end: int, letter: str) -> tuple[bool, set[st
     """Return whether a letter is among the symbols of text[first:end], and the other ones in it."""
     found = {*_RELATION.findall(text, first, end)}
     for match in _APART.finditer(text, first, end):
-        place = match.start()
+        place, found_letter = match.start(), match[1]
         # One behind a full stop may be a word, and one before a period an initial.
-        doubtful = text[match.end()] == "." or text[place - 1 : place] in _STOPS
-        before = (
-            text[max(first, place - _LONGEST_WORD) : place].rpartition(" ")[2] if doubtful else ""
-        )
-        if not doubtful or before.rstrip(":") in _MARKING:
-            found.add(match[1])
-    others = found - _WORDS - {letter}
+        opens = found_letter in _FIRST_WORDS and text[place - 1 : place] in _STOPS
+        if opens or text[match.end()] == ".":
+            before = text[max(first, place - _LONGEST_WORD) : place].rpartition(" ")[2]
+            if before.rstrip(":") not in _MARKING:
+                continue
+        found.add(found_letter)
+    others = found - _FEW_WORDS - {letter}
     return letter in found and (letter not in _WORDS or bool(others)), others
 
 
 def _is_stated(before: str, two: str, sentence: str, others: set[str]) -> bool:
     """Return whether a letter that no preposition binds is a symbol: "the answer is B"."""
-    if before not in lists.COPULAS:
+    if lists.COPULAS.isdisjoint((before, two)):  # "is B", "is clearly B"
         return before.isalpha() and not all(map(str.isupper, others))
     known = bool(others) or (two in ("it", "It") and sentence[-1].isupper())
     return known or not lists.SYMBOLS.isdisjoint(sentence.lower().split())
@@ -136,4 +140,6 @@ def _is_named(word: str, binding: str) -> bool:
     """Return whether a name rather follows these two words: "work of J. Doe", "Roe and J. Doe"."""
     if word[:1].isupper() and len(word) > 1 and word not in lists.SYMBOLS:
         return True
+    if binding == "in":  # "Theorem 2.1 in J. Doe"
+        return word[:1].isdigit()
     return word in lists.NAMING and binding not in lists.PLACING
