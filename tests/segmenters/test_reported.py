@@ -22,7 +22,7 @@ Ask for his name?|What may go wrong.
 \u4ed6\u6765\\n\u4e86\u3002|\u6211\u4eec \u8d70\\n\u5427\uff01|\u597d\u3002
 They said, "The leg is fine (e.g., no X-ray)." |Later the nurse left.
 "Well, he . . . he left." |The clerk . . . nodded. |Fine.
-Yahoo! is not liable for it. |You are a Yahoo! |I hate you!
+Yahoo! is not liable for it. |You are a yahoo! |I hate you!
 """
 CODE = [
     ("c", "void t () {\n|/* \U00010437 \u03ff */\n|int i = f(0,\n 1);\n|return;\n|}\n"),

@@ -18,6 +18,7 @@ from train.cli import main
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.errors import DataError
 from train.fit.base_run import BaseRun
+from train.fit.checkpoints.places import Place
 from train.fit.handover import _opening
 
 OWN = """
@@ -171,11 +172,10 @@ def test_an_encoding_of_ones_own_stays_here(refused, tmp_path, monkeypatch):
 
 def test_a_model_from_elsewhere_may_read_beginnings_or_not():
     run = BaseRun(
-        home=Path("run"),
+        place=Place.of(Path("run")),
         model=Decoder(DecoderConfig(**SIZES, encoding={"_target_": "bipe.encodings.NoPE"})),
         notes={"origin": {}, "tokenizer": {"sha256": "a", "bos_id": None}},
         data=None,
-        weights_file=Path("run"),
     )
     sets = SimpleNamespace(folder="data", vocab_size=20, tokenizer={"sha256": "a", "bos_id": 1})
     run.refuse_other_data(sets)

@@ -77,7 +77,7 @@ def test_long_ppl_over_all_tokens_is_perplexity(study):
 
 
 def test_several_evaluators_are_refused(study):
-    with pytest.raises(ConfigError, match=r"evaluator must name one run, was: .* with 2"):
+    with pytest.raises(ConfigError, match=r"evaluator must be one run, was: "):
         evaluated(study, f"evaluate.long_ppl={{evaluator: {study.out}}}")
 
 

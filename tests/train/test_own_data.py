@@ -12,6 +12,7 @@ from train.config import Config
 from train.errors import DataError
 from train.evals.rows import FILE, Journal
 from train.fit import runs
+from train.fit.checkpoints.places import Place
 from train.fit.runs import data_of_run, data_of_runs
 from train.fit.trained_run import read_run
 from train.launch.run import run_command
@@ -58,7 +59,7 @@ def moved(mixed, tmp_path):
 def test_data_are_those_that_were_set_or_of_the_folder_or_of_the_run(
     finished, data, lines, other_tokenizer, tmp_path, capsys
 ):
-    run, out = read_run(finished("rope")), tmp_path / "study"
+    run, out = read_run(Place.of(finished("rope"))), tmp_path / "study"
     default = {"asked": f"{out}/data", "out": str(out)}
     assert data_of_run(run, **default) == str(data)
     capsys.readouterr()
@@ -82,12 +83,12 @@ def test_runs_without_data_are_told_so(finished, moved, tmp_path):
         DataError,
         match=r"data={lines: /nowhere/data, .*} is gone, and .* data=F",
     ):
-        data_of_run(read_run(moved), **default)
+        data_of_run(read_run(Place.of(moved)), **default)
     unknown = tmp_path / "unknown"
     shutil.copytree(finished("rope"), unknown)
     (unknown / runs.CONFIG).unlink()
     with pytest.raises(DataError, match=r"unknown: does not name its data, and .*: set data="):
-        data_of_run(read_run(unknown), **default)
+        data_of_run(read_run(Place.of(unknown)), **default)
     config = Config.from_config(composed(f"out={tmp_path}"), calls=False)
     assert data_of_study(str(unknown), config) == config.data
 

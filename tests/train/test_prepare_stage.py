@@ -68,7 +68,7 @@ def test_physical_lines_in_place_of_logical_ones_are_counted_and_warned_of(
     card = (tmp_path / "data" / "README.md").read_text()
     assert "4 (48 characters) physical lines: no grammar of go" in card
     assert "0.1% of characters, 4 documents: physical lines: no grammar of go" in out
-    assert "physical lines: no grammar of go; pip install tree-sitter tree-sitter-go" in err
+    assert "physical lines: no grammar of go; pip install -U tree-sitter tree-sitter-go" in err
     assert "% of characters, 2 documents: physical lines: too hard to parse; exclude" in err
 
 

@@ -104,6 +104,7 @@ def test_a_model_of_other_data_is_not_evaluated(study, tmp_path, capsys):
     words += ["corpus.sources.proofs.documents.seed=5"]
     assert main(["prepare", *words]) == 0
     capsys.readouterr()
+    words = ["experiment=smoke", f"data={tmp_path / 'data'}", f"out={study}"]
     status = main(["evaluate", *words, f"evaluate.runs={study}/rope"])
     assert status == 2
     assert "it was trained on other data" in capsys.readouterr().err

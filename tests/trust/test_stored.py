@@ -188,6 +188,10 @@ def test_a_pickle_in_a_checkpoint_is_not_run(command, theirs, data, bipe, trap):
 
 def test_the_configuration_of_a_strangers_run_lets_no_package_in(theirs, bipe, trap):
     run = theirs(encoding={"_target_": "evil.Encoding"}, allowed_targets=["evil"])
+    path = run / "checkpoints" / "model" / "config.json"
+    about = json.loads(path.read_text())
+    about["decoder"]["encoding"] = {"_target_": "evil.Encoding"}
+    path.write_text(json.dumps(about))
     status, printed = bipe("generate", f"generate.run={run}", "generate.prompt=x")
     assert status == 2 and "add allowed_targets=[evil] to the command line" in printed
     assert trap.untouched()

@@ -121,6 +121,7 @@ def test_what_a_kill_leaves_is_removed(run):
     (folder / "step=00000010.ckpt").write_text("without a manifest")
     remove_unfinished(folder)
     assert [path.name for path in sorted(folder.iterdir())] == [
+        "model",
         "step=00000002.ckpt",
         "step=00000004.ckpt",
     ]

@@ -28,7 +28,8 @@ _SHIFTED = {b"\x1b$)C": "iso2022_kr", b"\x1b$": "iso2022_jp_ext"}  # escapes to 
 _CONTROLS = bytes({*range(1, 32)} - {*b"\b\t\n\v\f\r\x1a\x1b"})
 _MANY_CONTROLS, _MANY_ZEROS = 16, 50  # one in so many bytes
 _HEAD = 1 << 14  # bytes in which control characters are counted
-_CLEARLY = 10  # times as many ASCII characters as in the other byte order
+# Times as many ASCII characters as in the other byte order; bytes of which too few are no evidence.
+_CLEARLY, _FEW = 10, 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +139,7 @@ def wide(data: bytes, *, whole: bool = True) -> str | None:
             return next(
                 (name for name in names if _plain(data, name, whole) is not None), names[-1]
             )
-    if 0 not in data:
+    if 0 not in data or len(data) < _FEW:
         return None
     found = {name: text for name in _WIDE if (text := _plain(data, name, whole)) is not None}
     ascii = {name: sum(map(text.count, map(chr, range(128)))) for name, text in found.items()}
