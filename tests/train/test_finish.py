@@ -72,9 +72,15 @@ def test_a_checkpoint_is_ended_apart_and_its_run_stays(whole, stopped, tmp_path)
     for step, name in ((4, "short"), (7, "long")):
         assert main(["finish", f"{run}@{step}", f"name={name}", "cooldown=2"]) == 0
         assert curve(tmp_path / name)[-1]["step"] == step + 2
-        assert main(["finish", f"{run}@{step}", f"name={name}", "cooldown=2"]) == 2  # is finished
+        assert main(["finish", f"{run}@{step}", f"name={name}", "cooldown=2"]) == 0  # is finished
+        assert main(["finish", f"{run}@{step}", f"name={name}", "cooldown=3"]) == 2
     assert sorted(run.rglob("*")) == held
     assert same_weights(tmp_path / "short", twin(tmp_path / "short", tmp_path))
+    assert main(["finish", f"{run}@3", "name=none", "cooldown=0"]) == 0
+    assert curve(tmp_path / "none")[-1]["step"] == 3
+    assert main(["finish", f"{run}@3", "name=refused", "trainer.devices=3"]) == 2
+    assert main(["finish", f"{tmp_path / 'long'}@8", "name=refused"]) == 2  # of a cooldown
+    assert not (tmp_path / "refused").exists()
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
@@ -91,6 +97,7 @@ def test_a_cooldown_that_is_killed_goes_on_by_the_same_command(
     assert "is cooling down already, from step 6 to 10" in capsys.readouterr().err
     assert main(["finish", str(run)]) == 0
     assert same_weights(run, twin(run, tmp_path))
+    assert main(["finish", str(run)]) == 0  # it says so
     words = [line["words"][:2] for line in read_sessions(run)]
     assert words[1:] == [["bipe", "finish"]] * 3
     changed = [line["changed"] for line in read_sessions(run)]
@@ -141,9 +148,13 @@ def test_a_longer_plan_goes_on_as_one_planned_so_up_to_the_schedule(stopped, dat
         (["nowhere"], "contains no trained run"),
         (["RUN@3", "cooldown=-1"], "cooldown must be a number of steps, 0 or more, was: '-1'"),
         (["RUN@99"], "has no checkpoint of step 99; there are those of steps 1, 2"),
-        (["RUN"], "is finished; name one of its checkpoints"),
+        (["RUN", "cooldown=3"], "is finished; name one of its checkpoints"),
+        (
+            ["RUN@3", "coldown=3"],
+            "coldown cannot be set here, since it may change the run; did you",
+        ),
         (["RUN@3", "name=data"], "already contains something else: set name="),
-        (["RUN@3", "model.n_layer=9"], "remove model.n_layer=9; bipe finish changes only"),
+        (["RUN@3", "model.n_layer=9"], "model.n_layer cannot be set here"),
     ],
 )
 def test_what_cannot_be_finished_is_told_in_a_line(whole, tmp_path, capsys, words, told):

@@ -48,7 +48,7 @@ def test_every_command_takes_a_run_that_was_stopped(run, data, tmp_path, capfd):
     assert f"bipe_rope@{step}" in out
     assert f"{run} is not finished: its newest checkpoint is read, {run}@{step}" in err
     assert main(["report", f"out={tmp_path}", f"report.runs={run}", "report.figures=[]"]) == 0
-    assert f"BiPE-RoPE@{step}" in (tmp_path / "report.html").read_text()
+    assert f"bipe_rope@{step}" in (tmp_path / "report.html").read_text()
     words = ("--prompt", "1 + 1", "generate.max_new=5", "generate.temperature=0")
     capfd.readouterr()
     assert main(["generate", str(run), *words]) == 0

@@ -15,6 +15,7 @@ from train.config import Config
 from train.data.store.folder import override_of
 from train.errors import RunError
 from train.evals.rows import FILE, Journal
+from train.fit import runs
 from train.fit.checkpoints.places import Place, find_places
 from train.report.content import terminal_tables
 from train.report.load import load
@@ -66,7 +67,8 @@ def _found(places: str | list[str]) -> tuple[list[Place], list[str]]:
     if errors and not found:
         raise errors[0]
     for place in coming:
-        print(f"bipe: report.runs: {place} is not trained yet", file=sys.stderr)
+        state = "not evaluated" if Path(place, runs.CHECKPOINTS).is_dir() else "not trained"
+        print(f"bipe: report.runs: {place} is {state} yet", file=sys.stderr)
     return list(found), [Path(place).name for place in coming]
 
 

@@ -306,12 +306,11 @@ def _require_same(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) 
     if not changed:
         return
     cure = "set these back, choose name=..., or start again with if_exists=overwrite"
-    if not other:
+    if not other and not (folder / MODEL).is_dir():
+        cure = f"set if_exists=change to go on with this plan, or {cure}"
+    elif not other:
         words = f"checkpoint={folder} row_length={old.get('row_length')} steps=..."
-        cure = (
-            f"set if_exists=change to go on with this plan, or {cure}; a finished run is trained "
-        )
-        cure += f"further by bipe extend {words}"
+        cure += f"; a finished run is trained further by bipe extend {words}"
     told = f"{folder} contains a run with another configuration and cannot be resumed:"
     raise RunError("\n".join([told, *(f"  {change}" for change in changed), cure]))
 

@@ -11,15 +11,18 @@ begins as a copy up to that step, so that several can be cooled down from one tr
 
 import json
 import shutil
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from bipe.build import TARGET
-from train.errors import ConfigError, RunError
+from train.data.store.folder import folders_of
+from train.errors import ConfigError, RunError, nearest
 from train.fit import runs
 from train.fit.checkpoints.places import Place, at_step, find_place, manifest_of
+from train.fit.record import read_sessions
 
 USAGE = """usage: bipe finish RUN[@STEP] [key=value ...]
 
@@ -39,6 +42,7 @@ is written. The same command again resumes.
 _COOLED = "train.fit.optim.cooled"
 _SHARE = 10  # of the steps so far, by default
 _OWN = ("cooldown", "name", "out")
+_HOW = runs.FREE | {"validate_every", "rows.micro_batch", "rows.verify"}
 
 
 def main(words: list[str]) -> int:
@@ -52,16 +56,31 @@ def main(words: list[str]) -> int:
     if len(places) != 1:
         raise ConfigError(f"one run must be given, was: {' '.join(places) or 'none'}")
     for word in rest:
-        if word.partition("=")[0].partition(".")[0] not in runs.FREE | {"validate_every"}:
-            raise ConfigError(f"remove {word}; bipe finish changes only how a run is trained on")
-    place = _unfinished(places[0])
-    cooldown = _number(options.get("cooldown"))
-    if "@" in places[0] or {"name", "out"} & {*options}:
-        place = _of_its_own(place, options, cooldown)
-    config = planned(place, cooldown)
+        key = word.partition("=")[0]
+        if key.partition(".")[0] not in _HOW and key not in _HOW:
+            near = nearest(key, [*_OWN, *_HOW])
+            raise ConfigError(f"{key} cannot be set here, since it may change the run; {near}")
+    place, cooldown = find_place(places[0], key="run"), _number(options.get("cooldown"))
+    apart, made = "@" in places[0] or bool({"name", "out"} & {*options}), False
+    if place.checkpoint is None and (apart or cooldown):
+        raise RunError(
+            f"{place.home} is finished; name one of its checkpoints, {place.home}@STEP, to end a "
+            f"run of its own from there, or train it further: bipe extend checkpoint={place.home}"
+        )
+    if apart:
+        place, made = _of_its_own(place, options, cooldown)
+    if place.checkpoint is None:
+        print(f"{place.home} is finished", file=sys.stderr)
+        return 0
     if not any(word.startswith("allowed_targets=") for word in rest):
         rest.append(f"allowed_targets=[{','.join(runs.allowed_of(place.home))}]")
-    return _trained(_command_of(place), config, [*rest, "if_exists=change"])
+    before = len(read_sessions(place.home))
+    try:
+        return _trained(_command_of(place), planned(place, cooldown), [*rest, "if_exists=change"])
+    except Exception:
+        if made and len(read_sessions(place.home)) == before:  # refused before it began
+            shutil.rmtree(place.home)
+        raise
 
 
 def planned(place: Place, cooldown: int | None) -> dict[str, Any]:
@@ -71,21 +90,27 @@ def planned(place: Place, cooldown: int | None) -> dict[str, Any]:
     """
     home, step = place.home, place.step or 0
     config = runs.read_config(home)
-    here = {"data": runs.data_of(config, home), "out": str(home.parent), "name": home.name}
+    config |= {"data": runs.data_of(config, home), "out": str(home.parent), "name": home.name}
+    for folder in folders_of(config["data"]).values():
+        if not folder.exists():
+            raise RunError(f"data={folder} of {home} is gone; set data=FOLDER")
     schedule, steps = config["schedule"], int(config["steps"])
     if schedule.get(TARGET) == _COOLED:
-        if cooldown not in (None, steps - schedule["begin"]):
+        begin = schedule["begin"]
+        if step >= begin and cooldown in (None, steps - begin):
+            return config
+        if step > begin:
             raise RunError(
-                f"{home} is cooling down already, from step {schedule['begin']} to {steps}: remove "
-                "cooldown to go on"
+                f"{home} is cooling down already, from step {begin} to {steps}: remove cooldown to "
+                "go on"
             )
-        return config | here
+        schedule = schedule["before"]
     if cooldown is None:
         cooldown = min(max(1, step // _SHARE), max(0, steps - step))
     end = step + cooldown
     if cooldown:
         schedule = {TARGET: _COOLED, "before": schedule, "begin": step, "steps": end}
-    return config | here | {"steps": end, "epochs": None, "schedule": schedule}
+    return config | {"steps": end, "epochs": None, "schedule": schedule}
 
 
 def _trained(command: str, config: Mapping[str, Any], words: list[str]) -> int:
@@ -101,40 +126,41 @@ def _trained(command: str, config: Mapping[str, Any], words: list[str]) -> int:
         return start.start(found)
 
 
-def _unfinished(word: str) -> Place:
-    """Return the checkpoint to go on from; RunError for a run that is finished."""
-    found = find_place(word, key="finish")
-    if found.checkpoint is not None:
-        return found
-    raise RunError(
-        f"{found.home} is finished; name one of its checkpoints, {found.home}@STEP, to end a run "
-        f"of its own from there, or train it further: bipe extend checkpoint={found.home}"
-    )
-
-
-def _of_its_own(place: Place, options: Mapping[str, str], cooldown: int | None) -> Place:
-    """Return the same checkpoint in a run of its own, which is copied if it is not there."""
-    name = options.get("name", place.name.replace("@", "_"))
-    folder = Path(options.get("out", place.home.parent)) / name
+def _of_its_own(
+    place: Place, options: Mapping[str, str], cooldown: int | None
+) -> tuple[Place, bool]:
+    """Return the same checkpoint in a run of its own, and whether that had to be copied."""
+    trunk, name = place.home, options.get("name", place.name.replace("@", "_"))
+    folder = Path(options.get("out", trunk.parent)) / name
     if _command_of(place) == "scrolls":
         raise ConfigError("bipe scrolls keeps the best weights, not those of a step: finish RUN")
+    schedule = runs.read_config(trunk)["schedule"]
+    if schedule.get(TARGET) == _COOLED and (place.step or 0) > schedule["begin"]:
+        raise RunError(
+            f"{trunk} itself cools down from step {schedule['begin']}: name one up to that"
+        )
     if not folder.exists():
         _copy(place, folder)
-    elif not _is_copy(folder, of=place):
-        raise RunError(f"{folder} already contains something else: set name= to use another folder")
-    return at_step(folder, "last", key="finish")
+        return at_step(folder, "last", key="run"), True
+    if not _is_copy(folder, of=place, cooldown=cooldown):
+        raise RunError(
+            f"{folder} already contains something else: set name= to use another folder, or the "
+            "cooldown that it was begun with"
+        )
+    return find_place(str(folder), key="run"), False
 
 
-def _is_copy(folder: Path, *, of: Place) -> bool:
-    """Return whether a folder is the copy of a checkpoint, as it was made or being cooled down."""
-    if not (folder / runs.CONFIG).is_file() or (folder / runs.MODEL).is_dir():
+def _is_copy(folder: Path, *, of: Place, cooldown: int | None) -> bool:
+    """Return whether a folder is a copy of a checkpoint, in whatever state of that cooldown."""
+    if not (folder / runs.CONFIG).is_file():
         return False
-    config, newest = runs.read_config(folder), at_step(folder, "last", key="finish")
-    schedule = config.get("schedule") or {}
-    begins = schedule["begin"] if schedule.get(TARGET) == _COOLED else newest.step
+    config, newest = runs.read_config(folder), at_step(folder, "last", key="run")
+    schedule, end = config.get("schedule") or {}, config["steps"]
+    cooled = schedule.get(TARGET) == _COOLED
+    begin = schedule["begin"] if cooled else newest.step
     plan = runs.FREE | {*runs.PLAN}
     same = runs.decisive(config, free=plan) == runs.decisive(runs.read_config(of.home), free=plan)
-    return same and begins == of.step
+    return same and begin == of.step and cooldown in (None, end - begin if cooled else cooldown)
 
 
 def _copy(place: Place, folder: Path) -> None:
@@ -150,14 +176,24 @@ def _copy(place: Place, folder: Path) -> None:
         else:
             for path in (place.checkpoint, manifest_of(place.checkpoint)):
                 shutil.copy2(path, into)
-        for name in (runs.CONFIG, runs.METRICS, runs.SESSIONS):
+        for name in (runs.CONFIG, runs.SESSIONS):
             if (place.home / name).is_file():
                 shutil.copy2(place.home / name, fresh)
+        (fresh / runs.METRICS).write_text(_lines_to(place), encoding="utf-8")
         fresh.chmod(0o755)
         fresh.rename(folder)
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
         raise
+
+
+def _lines_to(place: Place) -> str:
+    """Return metrics.csv up to the step of a checkpoint."""
+    path = place.home / runs.METRICS
+    head, *lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    at = head.rstrip("\n").split(",").index("step")
+    step = place.step or 0
+    return head + "".join(line for line in lines if int(line.split(",")[at] or 0) <= step)
 
 
 def _command_of(place: Place) -> str:

@@ -189,9 +189,14 @@ def arm_labels(runs: Sequence[TrainedRun]) -> list[str]:
     folders = [short if taken[short] == 1 else folder
                for short, folder in zip(stems, folders, strict=True)]  # fmt: skip
     return labelled([
-        (first.at(folder.name if first.config.get("task") else first.model_name), folder)
+        (first.at(folder.name) if _is_named(first) else first.model_name, folder)
         for folder, (first, *_) in zip(folders, groups, strict=True)
     ])  # fmt: skip
+
+
+def _is_named(run: TrainedRun) -> bool:
+    """Return whether a run is labelled by its folder: fine-tuned, or not the trained model."""
+    return run.step is not None or bool(run.config.get("task"))
 
 
 def labelled(named: Sequence[tuple[str, Path]]) -> list[str]:
