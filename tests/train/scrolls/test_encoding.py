@@ -136,13 +136,13 @@ def test_first_and_last_tokens_are_kept_and_the_rest_counted(room, last, output,
     assert (kept.joint is None) == (not too_long or last == 0)
     if kept.joint is not None:
         assert np.diff(kept.prompt)[kept.joint - 1] == kept.prompt_cut + 1
-    total = counts_of([kept, cut.keep(prompt=prompt + 300, output=written + 9)])
+    total = counts_of([kept, cut.keep(prompt=prompt + 300, output=written + 10)])
     assert total == Counts(
         examples=2,
         prompts_cut=too_long + 1,
         prompt_tokens_cut=2 * prompt + 300 - len(kept.prompt) - room - last,
         outputs_cut=(written > output) + 1,
-        output_tokens_cut=max(0, written - output) + written + 9 - output,
+        output_tokens_cut=max(0, written - output) + written + 10 - output,
     )
 
 
