@@ -95,7 +95,8 @@ class Quotes:
         """Return the first of some quotes, each behind a space, that closes none; else -1."""
         for match in _APART.finditer(self.text, start, stop):
             self.read(match.start())
-            if not self._closes_apart(match[0]):
+            glued = self.text[match.end() : match.end() + 1].isalnum()  # it faces the next word
+            if glued or not self._closes_apart(match[0]):
                 return match.start()
         return -1
 
