@@ -178,7 +178,10 @@ def test_a_run_is_measured_and_its_report_has_the_results(run, tmp_path, capsys)
 
 
 def test_words_are_refused_or_told(capsys):
-    for words, said in ((["nowhere", "--tasks", "x"], "is not a folder"), ([], "usage: bipe")):
+    for words, said in (
+        (["nowhere", "--tasks", "x"], "contains no trained run"),
+        ([], "usage: bipe"),
+    ):
         assert main(["lm-eval", *words]) == (2 if words else 0)
         assert said in "".join(capsys.readouterr())
     words = ["--tasks", "x", "allowed_targets=[ours, theirs]"]

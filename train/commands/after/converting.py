@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -141,8 +142,9 @@ def to_bipe(
     model, config = read_folder(folder)
     model.to(getattr(torch, dtype) if dtype else model.tokens.weight.dtype)
     spoken = _tokenizer(tokenizer or folder, model)
-    if _begins(spoken):  # as pretrained models expect
-        spoken = LoadTokenizer(path=tokenizer or folder, bos="document").build()
+    if _begins(spoken):  # as pretrained models expect; by a token that is not special: by itself
+        with suppress(DataError):
+            spoken = LoadTokenizer(path=tokenizer or folder, bos="document").build()
     files = {} if tokenizer else read_files(folder)
     about = json.loads(files.get(TOKENIZER_CONFIG, "{}"))
     longest = _longest(folder, config)

@@ -70,7 +70,7 @@ def _measure(place: str, words: Sequence[str]) -> None:
         return
     from train.commands.after.converting import to_hf
 
-    found = find_place(place, key="lm-eval")
+    found = find_place(place, key="PLACE")
     folder = found.home
     words, own = _allowed(words)
     sources = [word.removeprefix(_SOURCE) for word in words if word.startswith(_SOURCE)]
