@@ -2,10 +2,12 @@
 
 import functools
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 
-from tests.train.studies import composed, pretrain
+from tests.train.studies import EACH_STEP, back_to, composed, pretrain
 from train.cli import main
 from train.launch.run import run_command
 
@@ -32,6 +34,25 @@ def finished(data, tmp_path_factory):
     """The finished run of an encoding, trained when it is first asked for; to be read or copied."""
     words = (f"data={data}", f"out={tmp_path_factory.mktemp('finished')}")
     return functools.cache(lambda encoding: pretrain(*words, f"encoding={encoding}"))
+
+
+@pytest.fixture(scope="session")
+def stepwise(data, tmp_path_factory):
+    """A run of BiPE-RoPE of 12 steps, with a checkpoint of each; to be copied."""
+    out = tmp_path_factory.mktemp("stepwise")
+    return pretrain(f"data={data}", f"out={out}", "encoding=bipe_rope", *EACH_STEP)
+
+
+@pytest.fixture
+def stopped(stepwise, tmp_path):
+    """Return a copy of that run as a kill after a step would have left it."""
+
+    def at(step):
+        run = Path(shutil.copytree(stepwise, tmp_path / "bipe_rope"))
+        back_to(run, step=step)
+        return run
+
+    return at
 
 
 @pytest.fixture

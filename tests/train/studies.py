@@ -26,6 +26,13 @@ from train.launch.commands import find
 from train.launch.run import run_command
 from train.launch.words import read
 
+EACH_STEP = (
+    "steps=12",
+    "checkpoint_every=1",
+    "keep_checkpoints=20",
+    "validate_every=4",
+    "log_every=3",
+)
 TIMES = ("tokens_per_second", "mfu", "peak_memory_gib", "seconds")
 
 

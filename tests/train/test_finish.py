@@ -2,38 +2,16 @@
 
 import random
 import shutil
-from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.train.studies import back_to, crashing, curve, pretrain, same_weights
+from tests.train.studies import EACH_STEP, back_to, crashing, curve, pretrain, same_weights
 from train.cli import main
 from train.errors import RunError
 from train.fit import runs
 from train.fit.checkpoints.places import Place, find_place
 from train.fit.record import read_sessions
-
-LONG = ("steps=12", "checkpoint_every=1", "keep_checkpoints=20", "validate_every=4", "log_every=3")
-
-
-@pytest.fixture(scope="module")
-def whole(data, tmp_path_factory):
-    """A run of 12 steps with a checkpoint of each; to be copied."""
-    out = tmp_path_factory.mktemp("whole")
-    return pretrain(f"data={data}", f"out={out}", "encoding=bipe_rope", *LONG)
-
-
-@pytest.fixture
-def stopped(whole, tmp_path):
-    """Return a copy of that run as a kill after a step would have left it."""
-
-    def at(step):
-        run = Path(shutil.copytree(whole, tmp_path / "bipe_rope"))
-        back_to(run, step=step)
-        return run
-
-    return at
 
 
 def twin(run, tmp_path):
@@ -66,7 +44,7 @@ def test_without_a_cooldown_the_checkpoint_becomes_the_model(stopped):
     assert all(one[name].equal(two[name]) for name in one)
 
 
-def test_a_checkpoint_is_ended_apart_and_its_run_stays(whole, stopped, tmp_path):
+def test_a_checkpoint_is_ended_apart_and_its_run_stays(stepwise, stopped, tmp_path):
     run = stopped(8)
     held = sorted(run.rglob("*"))
     for step, name in ((4, "short"), (7, "long")):
@@ -105,7 +83,10 @@ def test_a_cooldown_that_is_killed_goes_on_by_the_same_command(
 
 
 def test_a_changed_plan_is_exact_and_on_record(stopped, data, tmp_path, capsys):
-    run, words = stopped(5), (f"data={data}", f"out={tmp_path}", "encoding=bipe_rope", *LONG[1:])
+    run, words = (
+        stopped(5),
+        (f"data={data}", f"out={tmp_path}", "encoding=bipe_rope", *EACH_STEP[1:]),
+    )
     new = ("steps=9", "schedule=linear", "validate_every=2", "rows.validation_rows=2")
     with pytest.raises(RunError, match="set if_exists=change to go on with this plan"):
         pretrain(*words, *new)
@@ -131,7 +112,10 @@ def test_a_changed_plan_is_exact_and_on_record(stopped, data, tmp_path, capsys):
 
 
 def test_a_longer_plan_goes_on_as_one_planned_so_up_to_the_schedule(stopped, data, tmp_path):
-    run, words = stopped(6), (f"data={data}", "encoding=bipe_rope", *LONG[1:], "schedule=constant")
+    run, words = (
+        stopped(6),
+        (f"data={data}", "encoding=bipe_rope", *EACH_STEP[1:], "schedule=constant"),
+    )
     pretrain(*words, f"out={tmp_path / 'long'}", "steps=14")
     pretrain(*words, f"out={tmp_path / 'short'}", "steps=10")
     back_to(tmp_path / "short" / "bipe_rope", step=8)
@@ -157,9 +141,11 @@ def test_a_longer_plan_goes_on_as_one_planned_so_up_to_the_schedule(stopped, dat
         (["RUN@3", "model.n_layer=9"], "model.n_layer cannot be set here"),
     ],
 )
-def test_what_cannot_be_finished_is_told_in_a_line(whole, tmp_path, capsys, words, told):
+def test_what_cannot_be_finished_is_told_in_a_line(stepwise, tmp_path, capsys, words, told):
     (tmp_path / "data").mkdir()
-    words = [word.replace("RUN", str(whole)) for word in words] + [f"out={tmp_path}"] * bool(words)
+    words = [word.replace("RUN", str(stepwise)) for word in words] + [f"out={tmp_path}"] * bool(
+        words
+    )
     assert main(["finish", *words] if words else ["finish", "cooldown=3"]) == 2
     err = capsys.readouterr().err
     assert told in err and "Traceback" not in err

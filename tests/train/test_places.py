@@ -7,7 +7,7 @@ from pathlib import Path
 import lightning
 import pytest
 
-from tests.train.studies import back_to, curve, pretrain, same_weights
+from tests.train.studies import EACH_STEP, curve, pretrain, same_weights
 from train.cli import main
 from train.commands.extend import find_base_run
 from train.errors import RunError
@@ -16,21 +16,11 @@ from train.fit import runs
 from train.fit.checkpoints.places import Place, find_place, find_places, tokens_at
 from train.fit.trained_run import read_run
 
-STEPS = ("steps=8", "checkpoint_every=1", "keep_checkpoints=20", "log_every=3", "validate_every=4")
-
-
-@pytest.fixture(scope="module")
-def whole(data, tmp_path_factory):
-    out = tmp_path_factory.mktemp("whole")
-    return pretrain(f"data={data}", f"out={out}", "encoding=bipe_rope", *STEPS)
-
 
 @pytest.fixture
-def run(whole, tmp_path):
+def run(stopped):
     """What a signal at a random step would have left."""
-    copy = Path(shutil.copytree(whole, tmp_path / "bipe_rope"))
-    back_to(copy, step=random.randint(1, 7))
-    return copy
+    return stopped(random.randint(1, 11))
 
 
 def rows(run, measure="perplexity"):
@@ -66,17 +56,17 @@ def test_every_command_takes_a_run_that_was_stopped(run, data, tmp_path, capfd):
     assert all(path.read_bytes() == text for path, text in held.items())
 
 
-def test_checkpoints_are_measured_side_by_side_and_stay(whole, data, tmp_path, capsys):
-    run = Path(shutil.copytree(whole, tmp_path / "bipe_rope"))
+def test_checkpoints_are_measured_side_by_side_and_stay(stepwise, data, tmp_path, capsys):
+    run = Path(shutil.copytree(stepwise, tmp_path / "bipe_rope"))
     few = ("evaluate.lengths=[1,2]", "evaluate.probes=[]", f"evaluate.runs={run}")
     study = ("experiment=smoke", f"data={data}", f"out={tmp_path}", *few)
     assert main(["evaluate", *study]) == 0
-    assert main(["evaluate", *study, "evaluate.checkpoints=[2,8]"]) == 0
+    assert main(["evaluate", *study, "evaluate.checkpoints=[2,12]"]) == 0
     assert main(["evaluate", *study, "evaluate.checkpoints=all"]) == 0
     found = {(row.step, row.length): row.value for row in rows(run)}
-    assert {step for step, _ in found} == {None, *range(1, 9)}
-    assert found[8, 64] == pytest.approx(found[None, 64], rel=1e-6)  # the same weights
-    assert len({found[step, 128] for step in range(1, 9)}) == 8
+    assert {step for step, _ in found} == {None, *range(1, 13)}
+    assert found[12, 64] == pytest.approx(found[None, 64], rel=1e-6)  # the same weights
+    assert len({found[step, 128] for step in range(1, 13)}) == 12
     capsys.readouterr()
     assert main(["evaluate", *study, "evaluate.checkpoints=all"]) == 0
     assert "measured" not in capsys.readouterr().err  # nothing is measured again
@@ -89,12 +79,13 @@ def test_checkpoints_are_measured_side_by_side_and_stay(whole, data, tmp_path, c
 
 def test_a_place_names_one_model(run, tmp_path):
     newest = find_place(str(run), key="run")
-    (run / runs.CHECKPOINTS / "step=00000009.ckpt").write_bytes(b"")  # of a kill: no manifest
+    (run / runs.CHECKPOINTS / "step=00000012.ckpt").write_bytes(b"")  # of a kill: no manifest
+    (run / runs.CHECKPOINTS / "step=00000012.json").write_text('{"bytes": 9}')  # cut short
     assert find_place(f"{run}@last", key="run") == newest == find_places(str(tmp_path))[0]
     assert find_places(str(tmp_path / "b*")) == [newest]
     assert str(newest) == f"{run}@{newest.step}" and newest.name == f"bipe_rope@{newest.step}"
-    with pytest.raises(RunError, match=r"k: .*bipe_rope has no checkpoint of step 9; there are"):
-        find_place(f"{run}@9", key="k")
+    with pytest.raises(RunError, match=r"k: .*bipe_rope has no checkpoint of step 12; there are"):
+        find_place(f"{run}@12", key="k")
     with pytest.raises(RunError, match="contains no trained run"):
         find_places(str(run), unfinished=False)
     odd = Path(shutil.copytree(run, tmp_path / "a@7"))  # a folder may have such a name
@@ -104,15 +95,15 @@ def test_a_place_names_one_model(run, tmp_path):
         find_place(f"{odd}@1", key="k")
 
 
-def test_a_checkpoint_knows_its_step_and_the_tokens_seen(whole):
-    at = [read_run(find_place(f"{whole}@{step}", key="k")) for step in (2, 6)]
-    done = read_run(Place.of(whole))
+def test_a_checkpoint_knows_its_step_and_the_tokens_seen(stepwise):
+    at = [read_run(find_place(f"{stepwise}@{step}", key="k")) for step in (2, 6)]
+    done = read_run(Place.of(stepwise))
     assert [run.notes["tokens"] for run in at] == [2 * 256, 6 * 256]
     assert [run.notes["steps"] for run in at] == [2, 6]
-    assert [len(run.metrics) for run in at] == [0, 3] and len(done.metrics) == 4
+    assert [len(run.metrics) for run in at] == [0, 3] and len(done.metrics) == 6
     assert {run.parameters for run in at} == {done.parameters}
     assert len({run.arm for run in (*at, done)}) == 3
-    with_data = find_base_run(f"{whole}@2", key="k", allowed=())
+    with_data = find_base_run(f"{stepwise}@2", key="k", allowed=())
     assert with_data.data == done.config["data"]
     assert with_data.notes.items() >= at[0].notes.items()
     assert 500 < with_data.notes["positions"]["token"]["counted"] <= 512
@@ -139,10 +130,10 @@ class Faulty(lightning.Callback):
     "method", ["on_train_batch_end", "on_validation_start", "on_validation_end", "on_train_end"]
 )
 def test_what_fails_after_the_last_step_costs_no_model(
-    whole, data, tmp_path, caplog, monkeypatch, method
+    stepwise, data, tmp_path, caplog, monkeypatch, method
 ):
     monkeypatch.setattr("train.commands.pretrain.callbacks_of", lambda _: [Faulty(method)])
-    run = pretrain(f"data={data}", f"out={tmp_path}", "encoding=bipe_rope", *STEPS)
-    assert same_weights(run, whole)
+    run = pretrain(f"data={data}", f"out={tmp_path}", "encoding=bipe_rope", *EACH_STEP)
+    assert same_weights(run, stepwise)
     assert caplog.messages[-1] == "after the last step: OSError: no space for this"
-    assert curve(run)[-1]["step"] == 8
+    assert curve(run)[-1]["step"] == 12

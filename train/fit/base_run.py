@@ -10,7 +10,6 @@ from torch import Tensor
 
 from bipe import Decoder, DecoderConfig
 from train.data.rows.sets import DataSets
-from train.data.store.folder import differences
 from train.errors import DataError
 from train.fit import runs
 from train.fit.checkpoints.places import Place, find_place
@@ -57,11 +56,8 @@ class BaseRun:
 
     def refuse_other_data(self, sets: DataSets, *, cure: str | None = None) -> None:
         """Raise DataError for data whose tokenizer or vocabulary does not fit the model's."""
-        known, found = self.notes.get("tokenizer"), sets.tokenizer
-        if known is not None and "origin" in self.notes:  # nobody here knows if it read a beginning
-            known, found = known | {"bos_id": None}, {**found, "bos_id": None}
-        if known is not None and known != found:
-            how = "; ".join(differences(known, found, key="tokenizer"))
+        if differing := runs.other_tokenizer(self.notes, sets.tokenizer):
+            how = "; ".join(differing)
             words = f"tokenizer@corpus.tokenizer=load corpus.tokenizer.path={self.data or 'FOLDER'}"
             cure = cure or f"Prepare it with that one: {words}"
             raise DataError(

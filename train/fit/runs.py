@@ -1,6 +1,6 @@
 """The folder of a run: its files, and who may write into it (checkpoints/places.py finds runs).
 
-RUN/config.yaml        the whole configuration, without secrets, as the run began
+RUN/config.yaml        the whole configuration, without secrets, as the run began or was replanned
 RUN/sessions.jsonl     one line each time that it was started (record.py)
 RUN/metrics.csv        one line every few steps
 RUN/checkpoints/       to resume from, and models as well (checkpoints/places.py)
@@ -268,7 +268,7 @@ def _are_there(data: Data) -> bool:
 def _fits(folder: Path, notes: Mapping[str, Any]) -> bool:
     """Return whether a folder has data that a model of these notes can read."""
     there = (folder / MANIFEST).is_file()
-    return there and is_tokenizer_of(notes, read_top(folder)["tokenizer"])
+    return there and not other_tokenizer(notes, read_top(folder)["tokenizer"])
 
 
 def data_of_runs(found: Sequence[TrainedRun], *, asked: Data, out: str) -> list[Data]:
@@ -286,12 +286,12 @@ def data_of_runs(found: Sequence[TrainedRun], *, asked: Data, out: str) -> list[
     return taken
 
 
-def is_tokenizer_of(notes: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
-    """Return whether the tokenizer of data is that of a model with these notes, if they say."""
+def other_tokenizer(notes: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
+    """Return how the tokenizer of data differs from that of a model with these notes."""
     known = notes.get("tokenizer")
     if known is not None and "origin" in notes:  # nobody here knows if it read a beginning
         known, found = {**known, "bos_id": None}, {**found, "bos_id": None}
-    return known is None or known == found
+    return [] if known is None else list(differences(known, dict(found), key="tokenizer"))
 
 
 def _require_same(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:

@@ -79,7 +79,15 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 def whole_checkpoints(run: Path) -> list[Path]:
-    return [path for path in checkpoints(run / CHECKPOINTS) if manifest_of(path).is_file()]
+    """Return those that were written to their end; the bytes are compared when one is read."""
+    return [path for path in checkpoints(run / CHECKPOINTS) if _is_whole(path)]
+
+
+def _is_whole(checkpoint: Path) -> bool:
+    manifest = manifest_of(checkpoint)
+    if checkpoint.is_dir():
+        return manifest.is_file()
+    return (read_json(manifest) or {}).get("bytes") == checkpoint.stat().st_size
 
 
 def manifest_of(checkpoint: Path) -> Path:
