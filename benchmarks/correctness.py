@@ -4,9 +4,9 @@
         [--jobs 1] [--json FILE]
 
 For each YAML of conf/encoding, as it is and over segments: logits and gradients of a small model on
-one document and on packed rows, logits without gradients, and cached steps against one pass, each
-as the norm of the difference over the norm of what the same weights give in float64 on the CPU with
-every score. It fails if one is above its tolerance, see TOLERANCES.
+one document and on packed rows, by the loss of training, logits without gradients, and cached steps
+against one pass, each as the norm of the difference over the norm of what the same weights give in
+float64 on the CPU with every score. It fails if one is above its tolerance, see TOLERANCES.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
 from torch import Tensor
@@ -29,6 +28,7 @@ from benchmarks.workers import machine
 from bipe import Cache, Decoder, DecoderConfig, Positions
 from bipe.build import find
 from bipe.encodings import Encoding, Scheme
+from bipe.loss import summed_cross_entropy
 from train.launch.composition import register_resolvers
 
 ENCODINGS = Path(__file__).parents[1] / "conf" / "encoding"
@@ -73,11 +73,10 @@ def passed(model: Decoder, tokens: Tensor, marks: Tensor, *, packed: bool, autoc
     tokens, marks = tokens.to(device), marks.to(device)
     at = Positions.from_marks(marks, packed=packed, levels=model.levels)
     with torch.autocast(device.type, torch.bfloat16, enabled=autocast):
-        logits = model.logits(tokens, at)
-    loss = F.cross_entropy(
-        logits[:, :-1].flatten(0, 1).to(model.head.weight), tokens[:, 1:].flatten()
-    )
-    loss.backward()
+        hidden, targets = model(tokens, at), tokens[:, 1:].flatten()
+        logits = model.head(hidden)
+        loss = summed_cross_entropy(hidden[:, :-1].flatten(0, 1), model.head.weight, targets)
+    (loss / len(targets)).backward()
     with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=autocast):
         evaluated = model.logits(tokens, at)
     named = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}

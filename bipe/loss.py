@@ -3,8 +3,13 @@
     loss = sum over targets of -log softmax(hidden @ head^T)[target]
 
 The forward pass computes the gradients as well, so that no logits are kept. Its chunks are large
-enough for fast matrix products; in them, blocks that fit a CPU's cache turn logits into gradients.
+enough for fast matrix products. In them, blocks that fit a CPU's cache turn logits into gradients;
+on a GPU one compiled kernel does, without logits in float32.
 """
+
+import functools
+import warnings
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -109,6 +114,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         weight = head.to(hidden.dtype)
         total = torch.zeros((), dtype=_precise(hidden), device=hidden.device)
         for_hidden, for_head = ctx.needs_input_grad[:2]
+        wanted, compiling = for_hidden or for_head, torch.compiler.is_compiling()
         d_hidden = torch.empty_like(hidden) if for_hidden else None
         d_head = torch.zeros_like(head, dtype=_precise(hidden)) if for_head else None
         block = max(1, BLOCK_NUMBERS // len(head)) if hidden.device.type == "cpu" else chunk
@@ -117,9 +123,10 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             logits = hidden[part] @ weight.T
             blocks = zip(logits.split(block), targets[part].split(block), strict=True)
             for place, (rows, y) in enumerate(blocks):
-                losses = _loss_and_gradient(
-                    rows, y, z_loss, smoothing, wanted=for_hidden or for_head
-                )
+                # Chunks of other sizes, at the end, are not worth a kernel of their own.
+                whole = rows.is_cuda and wanted and len(rows) == DEVICE_CHUNK and not compiling
+                into = kernel() if whole else _loss_and_gradient
+                losses = into(rows, y, z_loss, smoothing, wanted=wanted)
                 total += losses.sum()
                 if each is not None:
                     begin = start + place * block
@@ -164,3 +171,35 @@ def _loss_and_gradient(
         chances.scatter_add_(1, y, torch.full_like(picked, smoothing - 1))
         torch.mul(chances, scored, out=logits)
     return loss * scored
+
+
+def one_pass(
+    logits: Tensor, targets: Tensor, z_loss: float, smoothing: float, *, wanted: bool = True
+) -> Tensor:
+    """Do as `_loss_and_gradient` in expressions that a compiler makes one kernel of."""
+    scored, y = (targets != IGNORE)[:, None], targets.clamp(min=0)[:, None]
+    exact = logits.to(_precise(logits))
+    log_sum = exact.logsumexp(-1, keepdim=True)
+    picked = exact.gather(1, y) - log_sum
+    loss = -(1 - smoothing) * picked + z_loss * log_sum.square()
+    if smoothing:
+        loss = loss - smoothing * (exact - log_sum).mean(-1, keepdim=True)
+    if wanted:
+        right = torch.arange(logits.shape[-1], device=logits.device) == y
+        chances = (exact - log_sum).exp() * (1 + 2 * z_loss * log_sum)
+        gradient = chances - smoothing / logits.shape[-1] - right * (1 - smoothing)
+        logits.copy_(gradient * scored)
+    return loss * scored
+
+
+@functools.cache
+def kernel(device: str = "cuda") -> Callable[..., Tensor]:
+    """Return `one_pass` compiled, or the eager way, with a warning, where compiling fails."""
+    compiled = torch.compile(one_pass, dynamic=False, fullgraph=True)
+    try:
+        compiled(torch.zeros(2, 3, device=device), torch.zeros(2, device=device).long(), 0.0, 0.0)
+    except (RuntimeError, OSError) as error:
+        reason = str(error).strip().splitlines()[0]
+        warnings.warn(f"the loss runs uncompiled, and slower: {reason}", stacklevel=2)
+        return _loss_and_gradient
+    return compiled

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import scale
+from benchmarks import automaton, scale
 from benchmarks.mutations import all_changes, draw
 from tests.processes import run
 
@@ -97,3 +97,27 @@ def test_a_comparison_is_sized_by_seconds_and_outlives_a_model(tmp_path, monkeyp
     scale.main([*typed, "--encodings", "rope"])  # nothing is left to do
     assert (tmp_path / "out" / "runs" / "rope_0" / "metrics.csv").read_text() == done
     assert json.loads((tmp_path / "out" / "results.json").read_text())["steps"] == found["steps"]
+
+
+def test_states_follow_the_letters_and_no_model_is_trained_twice(tmp_path):
+    tokens, marks = automaton.words("any", 20, segments=5)
+    for word, starts in zip(tokens.tolist(), marks.tolist(), strict=True):
+        state, letters, opened = 0, [], [0, word.index(automaton.END, 1)]
+        for place, token in enumerate(word[1 : opened[1]], 1):
+            opened += [] if letters else [place]
+            if token < automaton.LETTERS:
+                letters.append(token)
+                continue
+            lower = 0
+            for letter in letters:
+                lower = automaton.DOWN[letter][lower]
+            state, letters = automaton.UP[lower][state], []
+            assert token == automaton.LETTERS + state
+        assert {place for place, mark in enumerate(starts) if mark} == {*opened}
+    rows = tmp_path / "rows.jsonl"
+    asked = f"--steps 2 --widths 16 --seeds 0 --json {rows} --svg {tmp_path / 'curve.svg'}".split()
+    automaton.main([*asked, "--encodings", "bipe_rope"])
+    before = rows.read_text()
+    automaton.main([*asked, "--encodings", "bipe_rope", "rope"])
+    assert rows.read_text().startswith(before) and rows.read_text().count("\n") == 2
+    assert (tmp_path / "curve.svg").stat().st_size > 1000

@@ -1,9 +1,12 @@
 """The chunked loss equals the plain one, forward and backward."""
 
+from functools import partial
+
 import pytest
 import torch
 import torch.nn.functional as F
 
+import bipe.loss
 from bipe.loss import IGNORE, summed_cross_entropy, summed_divergence, token_nll
 
 
@@ -44,6 +47,31 @@ def test_chunked_equals_plain(options, chunk, block, monkeypatch):
     if not any(options.values()):
         nll = token_nll(hidden, head, targets, chunk=chunk)
         torch.testing.assert_close(nll, each)
+
+
+@pytest.mark.parametrize(("dtype", "wanted"), [(torch.float64, False), (torch.bfloat16, True)])
+def test_the_kernel_of_a_gpu_equals_the_eager_way(wanted, dtype, monkeypatch):
+    torch.compiler.reset()
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
+    hidden, head, targets = make(torch.seed() % 1000, dtype)
+    logits = (hidden @ head.T).detach()
+    for z_loss, smoothing in ((0.0, 0.0), (0.1, 0.2)):
+        given, expected = logits.clone(), logits.clone()
+        ours = bipe.loss.kernel.__wrapped__("cpu")(given, targets, z_loss, smoothing, wanted=wanted)
+        torch.testing.assert_close(
+            ours, bipe.loss._loss_and_gradient(expected, targets, z_loss, smoothing, wanted=wanted)
+        )
+        torch.testing.assert_close(given, expected)
+        assert wanted != torch.equal(given, logits)
+
+
+def test_where_nothing_can_be_compiled_the_loss_is_eager_and_says_so(monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("no compiler\nand more")
+
+    monkeypatch.setattr(torch, "compile", lambda *_, **__: broken)
+    with pytest.warns(UserWarning, match="the loss runs uncompiled, and slower: no compiler$"):
+        assert bipe.loss.kernel.__wrapped__("cpu") is bipe.loss._loss_and_gradient
 
 
 @pytest.mark.parametrize("chunk", [8, 100])

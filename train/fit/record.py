@@ -321,7 +321,7 @@ def changes(
 ) -> list[str]:
     """Return how the keys differ that may change when a run is resumed, with both values."""
     free = sorted({*of} - {"if_exists", "name", "out"})
-    was, now = ({key: redacted(each).get(key) for key in free} for each in (old, new))
+    was, now = (redacted({key: each.get(key) for key in free}) for each in (old, new))
     return list(differences(was, now))
 
 
