@@ -91,6 +91,7 @@ def explained(call: Callable[P, T]) -> Callable[P, T]:
     return made
 
 
+@functools.cache
 def hints_of(target: Callable[..., Any]) -> dict[str, Any]:
     """Return the declared types of the parameters of a call; {} if they cannot be resolved."""
     if dataclasses.is_dataclass(target):

@@ -13,6 +13,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -182,10 +183,8 @@ def card(
     evaluation: str = "",
 ) -> str:
     """Return the model card; config: of transformers, if it is theirs. evaluation: tables."""
-    from jinja2 import ChainableUndefined, Environment, UndefinedError
+    from jinja2 import UndefinedError
 
-    environment = Environment(undefined=ChainableUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"number": "{:,}".format, "described": _described, "cell": _cell}
     scheme = encoding_name(model.config.encoding)
     table = (config or {}).get("segment_table")
     facts = {
@@ -202,9 +201,18 @@ def card(
         "evaluation": evaluation,
     }
     try:
-        return environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(facts)
+        return _template().render(facts)
     except (LookupError, TypeError, ValueError, ArithmeticError, UndefinedError) as error:
         raise RunError(f"the notes of {name} are not from training: {error}") from error
+
+
+@cache
+def _template() -> Any:
+    from jinja2 import ChainableUndefined, Environment
+
+    environment = Environment(undefined=ChainableUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"number": "{:,}".format, "described": _described, "cell": _cell}
+    return environment.from_string(_TEMPLATE.read_text(encoding="utf-8"))
 
 
 def _cell(value: Any) -> str:
