@@ -130,8 +130,8 @@ _bipe; echo "${{COMPREPLY[@]}}" """
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("completion tcsh", "bipe: completion: there is no shell 'tcsh'; "),
-        ("completion bash x", "bipe: completion: bash takes no further arguments, was: x"),
+        ("completion tcsh", "bipe: there is no shell 'tcsh'; "),
+        ("completion bash x", "bipe: bash takes no further arguments, was: x"),
         ("pretrain --help encodin",
          "bipe: --help encodin: there is no such key or group; did you mean 'encoding'?\n"),
     ],
