@@ -102,7 +102,7 @@ def test_calls_inside_calls_and_lists_are_checked():
     }
     _, first, second = faults(encoding=chain)
     assert first == "  encoding.links[0].encoding.head_width must be int, was: 'wide'"
-    assert second.startswith("  encoding.links[1]._target_ ")
+    assert second.startswith("  encoding.links[1]._target_: ")
 
 
 @pytest.mark.parametrize("target", FORBIDDEN)
