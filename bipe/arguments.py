@@ -162,15 +162,17 @@ def instead(name: str, error: Exception) -> str:
     package = name.partition(".")[0]
     if isinstance(error, ModuleNotFoundError) and error.name == package:
         return f"; run bipe in the folder of {package}.py, or move it to the folder of --config-dir"
-    if package not in ("bipe", "segmenters") or home not in sys.modules:
-        return ""
-    found: dict[str, type] = {}
-    for part in pkgutil.iter_modules(getattr(sys.modules[home], "__path__", ())):
-        module = importlib.import_module(f"{home}.{part.name}")
-        classes = (x for x in vars(module).values() if inspect.isclass(x))
-        found |= {x.__name__.lower(): x for x in classes if x.__module__ == module.__name__}
+    module = sys.modules.get(home)
+    ours = package in ("bipe", "segmenters")
+    public = () if ours else getattr(module, "__all__", ())
+    found = {name.lower(): f"{home}.{name}" for name in public}
+    for part in pkgutil.iter_modules(getattr(module, "__path__", ())) if ours else ():
+        inner = importlib.import_module(f"{home}.{part.name}")
+        classes = (x for x in vars(inner).values() if inspect.isclass(x))
+        names = (x.__name__ for x in classes if x.__module__ == inner.__name__)
+        found |= {name.lower(): f"{inner.__name__}.{name}" for name in names}
     close = difflib.get_close_matches(own.lower(), found, n=1)
-    return "".join(f"; did you mean '{found[x].__module__}.{found[x].__name__}'?" for x in close)
+    return "".join(f"; did you mean {found[each]!r}?" for each in close)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

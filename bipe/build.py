@@ -199,7 +199,7 @@ class _Plan:
         try:
             target = find(node[TARGET], asked, allowed=self.allowed)
         except ValueError as error:
-            self.faults.append(f"{_join(path, TARGET)}: {error}" if path else str(error))
+            self.faults.append(_join(path, error))  # which begins with the key
             return lambda: None
         for key in getattr(target, NAMES_CODE, ()):
             self._permitted(given.get(key), _join(path, key))

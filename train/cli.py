@@ -86,10 +86,10 @@ def _command(words: list[str]) -> int:
         return int(loaded(called)(rest) or 0)
     except BrokenPipeError:
         raise
-    except Exception as error:  # a disk that fails names no file
-        if not (is_mendable(error) or isinstance(error, OSError)):
+    except OSError as error:
+        if error.filename is not None:
             raise
-        raise ConfigError(f"{command.word}: {error}") from error
+        raise ConfigError(f"{command.word}: {error}") from error  # a disk that fails
 
 
 def _fault(message: str, *, status: int = EXIT_FAULT) -> int:

@@ -65,6 +65,8 @@ OF_STUDY = [
 ALONE = [
     ("pretrian", "there is no command 'pretrian'; did you mean 'pretrain'?"),
     ("prepare corpus=text out=new", "text: there is no such file or folder"),
+    ("prepare corpus=text corpus.sources.text.documents._target_=train.data.TextFile",
+     "did you mean 'train.data.TextFiles'?"),
     ("pretrain attention=egaer", "did you mean 'eager'?"),
     ("pretrain rows.verifi=true", "rows.verifi: Rows has no such key; did you mean 'verify'?"),
     ("evaluate evaluate.runs=bipe_rop", "did you mean 'bipe_rope'?"),

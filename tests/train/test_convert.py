@@ -67,7 +67,7 @@ def refused(convert, tmp_path):
         assert (status, out) == (2, "")
         assert sorted(tmp_path.rglob("*")) == before
         assert len(err.splitlines()) == 1
-        return err.removeprefix("bipe: convert: ").strip()
+        return err.removeprefix("bipe: ").strip()
 
     return command
 

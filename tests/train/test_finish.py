@@ -100,7 +100,9 @@ def test_a_changed_plan_is_exact_and_on_record(stopped, data, tmp_path, capsys):
     with crashing(at=8):
         pretrain(*words, *new)
     pretrain(*words, *new)
-    assert "steps was 12, is 9 from step 5 on" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "steps was 12, is 9 from step 5 on" in told and "schedule.steps was" not in told
+    assert 'schedule was "cosine", is "linear" from step 5 on' in told
     other = pretrain(*words, f"out={tmp_path / 'other'}", *new, "if_exists=change")
     assert same_weights(run, other) and curve(run) == curve(other)
     told = [line["changed"] for line in read_sessions(run)]

@@ -110,6 +110,7 @@ def nothing_known(monkeypatch):
     monkeypatch.setattr(machine, "_cpu_name", broken(PermissionError("denied")))
     monkeypatch.setattr(machine.platform, "platform", broken(OSError("junk")))
     monkeypatch.setenv("XDG_STATE_HOME", "/dev/null/state")
+    machine._tell.cache_clear()
     for name in ("version", "metadata", "requires", "distribution"):
         monkeypatch.setattr(f"importlib.metadata.{name}", broken(PackageNotFoundError("bipe")))
 
@@ -124,6 +125,8 @@ def test_a_run_is_trained_and_evaluated_where_nothing_is_known_of_the_machine(
     assert bipe("evaluate", *words)[0] == 0
     assert [row["measure"] for row in read_lines(run / runs.EVALUATION)].count("perplexity") == 1
     assert f"{run / runs.ENVIRONMENT} is not written" in caplog.text
+    for told in ("the commit is not recorded", "found out: torch, platform, cpu"):
+        assert caplog.text.count(told) == 1
 
 
 def test_a_checkout_without_metadata_has_the_version_of_its_code(nothing_known, capsys):

@@ -77,7 +77,11 @@ def test_data_are_those_that_were_set_or_of_the_folder_or_of_the_run(
     assert capsys.readouterr().err == ""
 
 
-def test_runs_without_data_are_told_so(finished, moved, tmp_path):
+def test_runs_without_data_are_told_so(finished, moved, tmp_path, capsys):
+    words = ("experiment=smoke", f"out={moved.parent}", f"name={moved.name}", "data=/nowhere")
+    assert main(["pretrain", *words]) == 2
+    said = f"bipe: /nowhere is gone; if it was moved, set data=FOLDER; {moved} is finished\n"
+    assert capsys.readouterr().err == said
     default = {"asked": f"{tmp_path}/data", "out": str(tmp_path)}
     with pytest.raises(
         DataError,

@@ -73,6 +73,8 @@ def test_checkpoints_are_measured_side_by_side_and_stay(stepwise, data, tmp_path
     assert main(["report", f"out={tmp_path}", "report.figures=[]"]) == 0
     page = (tmp_path / "report.html").read_text()
     assert "Against the tokens seen" in page and "tokens seen" in page
+    assert main(["evaluate", *study, "evaluate.checkpoints=all", f"evaluate.runs={run}@3"]) == 2
+    assert f"evaluate.runs={run}@3 is one checkpoint" in capsys.readouterr().err
     assert main(["evaluate", *study, "evaluate.checkpoints=[3,99]"]) == 2
     assert "evaluate.checkpoints" in (err := capsys.readouterr().err) and "of step 99" in err
 
@@ -86,8 +88,10 @@ def test_a_place_names_one_model(run, tmp_path):
     assert str(newest) == f"{run}@{newest.step}" and newest.name == f"bipe_rope@{newest.step}"
     with pytest.raises(RunError, match=r"k: .*bipe_rope has no checkpoint of step 12; there are"):
         find_place(f"{run}@12", key="k")
-    with pytest.raises(RunError, match="contains no trained run"):
-        find_places(str(run), unfinished=False)
+    with pytest.raises(RunError, match="no checkpoint of step foo; there are those of steps "):
+        find_place(f"{run}@foo", key="k")
+    with pytest.raises(RunError, match=f"contains no trained run .*; did you mean '{run}'"):
+        find_place(f"{run}s@1", key="k")
     odd = Path(shutil.copytree(run, tmp_path / "a@7"))  # a folder may have such a name
     assert find_place(str(odd), key="k").home == odd
     shutil.rmtree(odd / runs.CHECKPOINTS / runs.MODEL)

@@ -40,6 +40,7 @@ from train.fit.checkpoints.places import (
     at_step,
     find_place,
     find_places,
+    named_step,
     step_of,
     whole_checkpoints,
 )
@@ -78,6 +79,11 @@ def _places(config: Config) -> list[Place]:
     found = find_places(config.evaluate.runs, key="evaluate.runs")
     if steps is None:
         return found
+    asked = config.evaluate.runs
+    if named := list(filter(named_step, [asked] if isinstance(asked, str) else asked)):
+        raise ConfigError(
+            f"evaluate.runs={named[0]} is one checkpoint, and {key} names others: remove one"
+        )
     homes = dict.fromkeys(place.home for place in found)
     if steps != "all":
         return [at_step(home, step, key=key) for home in homes for step in sorted({*steps})]

@@ -208,6 +208,7 @@ def start_of(
     held = {"base_run": base.as_notes(), **notes}
     if done is not None:
         say(done.report)
+        _report_reach(base, config)
         held["stretch"] = [report.as_notes() for report in done.reports]
     elif "stretch" in base.notes:  # still in effect
         held["stretch"] = base.notes["stretch"]
@@ -222,6 +223,17 @@ def start_of(
     adaptation = Adaptation(new=new, new_lr=float(options.new_lr), lora=lora)
     return Start(
         decoder=decoder, weights=weights, notes=held, teacher=teacher, adaptation=adaptation
+    )
+
+
+def _report_reach(base: BaseRun, config: Config) -> None:
+    """Report the length that a factor is for, if rows are trained that have another."""
+    factor, length = (config.stretch or {}).get("factor"), runs.first_row_length(base.notes)
+    if not (factor and length and config.steps) or round(factor * length) == config.row_length:
+        return
+    say(
+        f"stretch.factor={factor:g} is for texts of {factor * length:,.0f} tokens; for just "
+        f"row_length={config.row_length}, set stretch.factor={config.row_length / length:g}"
     )
 
 

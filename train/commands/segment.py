@@ -218,7 +218,7 @@ class _Run:
         if skipped:
             verb = "is" if len(skipped) == 1 else "are"
             told = f"{counted(len(skipped), 'file')} {verb} not text, such as {skipped[0]}"
-            print(f"bipe: segment: {told}", file=sys.stderr)
+            print(f"bipe: {told}", file=sys.stderr)
         return EXIT_FAULT if faults or not self.rows else 0
 
     def one(self, document: Document, in_folder: bool) -> None:

@@ -125,7 +125,9 @@ class Config:
         except UserError:
             raise
         except ValueError as error:
-            raise ConfigError(f"{getattr(error, 'place', section)}: {error}") from error
+            named = str(error).startswith(section)
+            place = "" if named else f"{getattr(error, 'place', section)}: "
+            raise ConfigError(f"{place}{error}") from error
 
     def call(self, section: str, **given: Any) -> Any:
         """Build a partial section with the given arguments; ConfigError if it sets one of them."""

@@ -7,7 +7,7 @@ decision when all of them are there; those that rank 0 starts itself find it in 
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ import lightning
 import torch
 
 from bipe import __version__
+from bipe.build import TARGET
 from bipe.sealing import CheckpointError, read_config
 from train.config import IfExists
 from train.errors import RunError
@@ -138,10 +139,8 @@ def recorded_on_rank_0(
         steps=trainer.max_steps,
         changed=changes(runs.read_config(folder), config),
     )
-    told = ("trainer.precision", *runs.PLAN, "rows.validation_rows")
-    for change in session.changed:
-        if change.startswith(told):
-            print(f"{folder}: {change} from step {entry.step} on", file=sys.stderr, flush=True)
+    for change in _told(session.changed, entry.step):
+        print(f"{folder}: {change}", file=sys.stderr, flush=True)
     with runs.withdrawn_on_failure(folder), recorded(folder, session):
         if config.get("if_exists") == "change":  # the record has both values by now
             runs.replan(folder, config)
@@ -149,6 +148,22 @@ def recorded_on_rank_0(
             yield
         finally:
             session.end_step = max(entry.step, trainer.global_step)
+
+
+def _told(changed: Sequence[str], step: int) -> Iterator[str]:
+    """Yield the changes of plan and precision; of another schedule only its name."""
+    kind, was = f"schedule.{TARGET} ", 'trainer.precision was "'
+    hidden = "schedule." if any(change.startswith(kind) for change in changed) else was
+    planned = ("trainer.precision", *runs.PLAN, "rows.validation_rows")
+    for change in changed:
+        if change.startswith(was):
+            keeps = change.removeprefix(was).partition('"')[0]
+            yield f"{change} from step {step} on; trainer.precision={keeps} keeps it"
+        elif change.startswith(kind):
+            name = change.replace(kind, "schedule ").replace('"train.fit.optim.', '"')
+            yield f"{name} from step {step} on"
+        elif change.startswith(planned) and not change.startswith(hidden):
+            yield f"{change} from step {step} on"
 
 
 def _finished(folder: Path) -> Mapping[str, Any] | None:

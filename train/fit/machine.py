@@ -10,7 +10,7 @@ import resource
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -80,19 +80,19 @@ def product_rates(
     """
     name = torch.cuda.get_device_name() if device == "cuda" else noted(_cpu_name)
     key = f"{name}, {torch.get_num_threads()} threads, torch {torch.__version__}, width {width}"
-    place = None
-    with suppress(RuntimeError):  # no home: measured each time
-        place = user_state() / _RATES
+    place = noted(lambda: user_state() / _RATES)
     known = {} if anew or place is None else read_json(place) or {}
     match known.get(key):
         case [float(full), float(half)]:
             return full, half
     dtypes = (torch.float32, torch.bfloat16)
     full, half = (product_rate(dtype, width=width, device=device) for dtype in dtypes)
-    if place:
-        with suppress(OSError, UserError):  # a full disk, or a home that cannot be written
-            place.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(place, json.dumps(known | {key: [full, half]}, indent=1) + "\n")
+    try:
+        place = place or user_state() / _RATES
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(place, json.dumps(known | {key: [full, half]}, indent=1) + "\n")
+    except (OSError, UserError, RuntimeError) as fault:  # a full disk, a home that is read-only
+        _tell(f"speeds of products cannot be kept, and other runs may decide otherwise: {fault}")
     return full, half
 
 
@@ -212,9 +212,15 @@ def revision() -> dict[str, Any]:
     tracked = git("ls-files", "--error-unmatch", here.name)  # None: installed, or no git
     commit = None if tracked is None else git("rev-parse", "HEAD")
     if commit is None or not _COMMIT.fullmatch(commit):
+        _tell("the commit is not recorded: git cannot find it, or bipe is no checkout here")
         return {"commit": None, "changed": None}
     changed = git("status", "--porcelain", "-uno")
     return {"commit": commit, "changed": None if changed is None else bool(changed)}
+
+
+@cache
+def _tell(text: str) -> None:
+    log.info(text)
 
 
 def _output(*words: str) -> str | None:
@@ -224,7 +230,7 @@ def _output(*words: str) -> str | None:
 
 
 def environment() -> dict[str, Any]:
-    return {
+    found = {
         "bipe": __version__,
         **revision(),
         "python": platform.python_version(),
@@ -236,6 +242,9 @@ def environment() -> dict[str, Any]:
         "gpu": noted(lambda: torch.cuda.get_device_name() if torch.cuda.is_available() else None),
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
+    if unknown := [key for key in ("python", "torch", "platform", "cpu") if not found[key]]:
+        _tell(f"not recorded, since it cannot be found out: {', '.join(unknown)}")
+    return found
 
 
 def _cpu_name() -> str:

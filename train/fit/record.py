@@ -23,7 +23,7 @@ from typing import Any
 
 from bipe.sealing import CONFIG as MODEL_CONFIG
 from bipe.sealing import is_sealed, read_object
-from train.data.store.folder import INSTALL, MANIFEST, PART, differences
+from train.data.store.folder import INSTALL, MANIFEST, PART
 from train.data.store.folder import LOCK as DATA_LOCK
 from train.disk.files import read_json, read_lines, sha256, write_whole
 from train.disk.lock import Holder, holder
@@ -322,7 +322,7 @@ def changes(
     """Return how the keys differ that may change when a run is resumed, with both values."""
     free = sorted({*of} - {"if_exists", "name", "out"})
     was, now = (redacted({key: each.get(key) for key in free}) for each in (old, new))
-    return list(differences(was, now))
+    return runs.changes_of(was, now)
 
 
 def _without_secret(word: str) -> str:

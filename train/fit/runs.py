@@ -274,10 +274,10 @@ def _fits(folder: Path, notes: Mapping[str, Any]) -> bool:
 def data_of_runs(found: Sequence[TrainedRun], *, asked: Data, out: str) -> list[Data]:
     """Return the data to measure each run on, and say which, where they were not asked for."""
     taken = [data_of_run(run, asked=asked, out=out) for run in found]
-    names: dict[str, list[str]] = {}
+    names: dict[str, dict[str, None]] = {}
     for run, data in zip(found, taken, strict=True):
         if data != asked:
-            names.setdefault(override_of(data), []).append(run.name)
+            names.setdefault(override_of(data), {})[run.name] = None
     why = "has another tokenizer" if _are_there(asked) else "holds no data"
     for word, of in names.items():
         listed = ", ".join(of) if len(of) < 4 else f"{len(of)} runs"
@@ -318,8 +318,13 @@ def _require_same(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) 
 def _differences(
     old: Mapping[str, Any], new: Mapping[str, Any], free: Collection[str], of_rows: Collection[str]
 ) -> list[str]:
-    kept = (decisive(config, free=free, free_of_rows=of_rows) for config in (old, new))
-    return list(differences(*kept))
+    return changes_of(*(decisive(each, free=free, free_of_rows=of_rows) for each in (old, new)))
+
+
+def changes_of(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Return how keys differ, without those that repeat another, as schedule.steps does steps."""
+    found = list(differences(old, new))
+    return [change for change in found if change.partition(".")[2] not in found]
 
 
 def _remove_run(folder: Path) -> None:

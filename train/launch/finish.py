@@ -60,7 +60,7 @@ def main(words: list[str]) -> int:
         if key.partition(".")[0] not in _HOW and key not in _HOW:
             near = nearest(key, [*_OWN, *_HOW])
             raise ConfigError(f"{key} cannot be set here, since it may change the run; {near}")
-    place, cooldown = find_place(places[0], key="run"), _number(options.get("cooldown"))
+    place, cooldown = find_place(places[0], key="RUN"), _number(options.get("cooldown"))
     apart, made = "@" in places[0] or bool({"name", "out"} & {*options}), False
     if place.checkpoint is None and (apart or cooldown):
         raise RunError(
@@ -141,20 +141,20 @@ def _of_its_own(
         )
     if not folder.exists():
         _copy(place, folder)
-        return at_step(folder, "last", key="run"), True
+        return at_step(folder, "last", key="RUN"), True
     if not _is_copy(folder, of=place, cooldown=cooldown):
         raise RunError(
             f"{folder} already contains something else: set name= to use another folder, or the "
             "cooldown that it was begun with"
         )
-    return find_place(str(folder), key="run"), False
+    return find_place(str(folder), key="RUN"), False
 
 
 def _is_copy(folder: Path, *, of: Place, cooldown: int | None) -> bool:
     """Return whether a folder is a copy of a checkpoint, in whatever state of that cooldown."""
     if not (folder / runs.CONFIG).is_file():
         return False
-    config, newest = runs.read_config(folder), at_step(folder, "last", key="run")
+    config, newest = runs.read_config(folder), at_step(folder, "last", key="RUN")
     schedule, end = config.get("schedule") or {}, config["steps"]
     cooled = schedule.get(TARGET) == _COOLED
     begin = schedule["begin"] if cooled else newest.step

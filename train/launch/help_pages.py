@@ -70,7 +70,7 @@ def help_page(command: Command, words: Sequence[str]) -> str:
         return "\n".join(["Groups (GROUP=OPTION):", *listed, "", *_config()])
     if topic in groups():
         return _group(command.name, topic)
-    lines = [line for line in _lines() if re.match(rf"{re.escape(topic)}[.:]", line)]
+    lines = [line for line in _lines(command.name) if re.match(rf"{re.escape(topic)}[.:]", line)]
     group = topic.partition(".")[0]
     if not lines and group in groups():  # a key of an option
         shown_keys = {key.strip() for each in options(group) for key in _keys_of(group, each)[1:]}
@@ -90,8 +90,9 @@ def _page(command: Command) -> str:
         lines.append("Keys (KEY=VALUE) and their defaults:")
     for heading, block in _sections():
         if heading.startswith(tuple(command.sections)):
-            left_out = (key for key in shown(block) if key.split(":")[0] not in command.leave_out)
-            lines += [f"  {_cut(key, 2)}" for key in left_out]
+            keys = _with_own(shown(block), command.name)
+            kept = (key for key in keys if key.split(":")[0] not in command.leave_out)
+            lines += [f"  {_cut(key, 2)}" for key in kept]
     if command.groups:
         listed = ", ".join(f"{name} ({len(options(name))})" for name in command.groups)
         lines += _wrapped(f"Groups (GROUP=OPTION) and their number of options: {listed}")
@@ -106,14 +107,12 @@ def _group(command: str, name: str) -> str:
         comments = (line[2:] for line in text if line.startswith("# ") and "@package" not in line)
         told = f"  {option:<18}  {next(comments, '')}"
         lines += textwrap.wrap(told, _width(), subsequent_indent=" " * 22, break_long_words=False)
-    file = resources.files("conf").joinpath("command", f"{command}.yaml")
-    yaml = "\n".join([*_config(), file.read_text() if file.is_file() else ""])
-    default = dict(_DEFAULT.findall(yaml)).get(name, "")
-    more = _keys_of(name, default) or [f"--help {name}=OPTION shows one of them."]
+    default = dict(_DEFAULT.findall("\n".join([*_config(), *_own(command)]))).get(name, "")
+    more = [*_keys_of(name, default, command), f"--help {name}=OPTION shows one with its keys."]
     return "\n".join([*lines, "", *more])
 
 
-def _keys_of(name: str, option: str) -> list[str]:
+def _keys_of(name: str, option: str, command: str = "") -> list[str]:
     """Return the keys of an option, those of the options that it starts from included."""
 
     def own(option: str) -> dict[str, str]:
@@ -123,8 +122,8 @@ def _keys_of(name: str, option: str) -> list[str]:
         keys = [line for line in shown(lines) if not line.startswith("_")]
         return found | {line.partition(":")[0]: line for line in keys}
 
-    keys = own(option).values()
-    return [f"Keys of {name}={option}:", *(_cut(f"  {name}.{key}") for key in keys)] if keys else []
+    keys = _with_own([f"{name}.{key}" for key in own(option).values()], command)
+    return [f"Keys of {name}={option}:", *(_cut(f"  {key}") for key in keys)] if keys else []
 
 
 def keys() -> list[str]:
@@ -146,8 +145,24 @@ def full_names(name: str) -> list[str]:
     return sorted(key for key in found if key.endswith(f".{name}"))
 
 
-def _lines() -> list[str]:
-    return [line for _, block in _sections() for line in shown(block)]
+def _lines(command: str = "") -> list[str]:
+    return _with_own([line for _, block in _sections() for line in shown(block)], command)
+
+
+def _own(command: str) -> list[str]:
+    """Return the lines of a command's YAML, if it has one."""
+    return options("command").get(command, [])
+
+
+def _with_own(lines: list[str], command: str) -> list[str]:
+    """Return lines of keys with the defaults that a command has of its own."""
+    own = {line.partition(":")[0]: line for line in shown(_own(command))}
+    made = []
+    for line in lines:
+        key, _, comment = own.get(line.partition(":")[0], line).partition("  ")
+        comment = comment.strip() or line.partition("  ")[2].strip()
+        made.append(f"{key:<30}  {comment}".rstrip())
+    return made
 
 
 def _config() -> list[str]:

@@ -71,8 +71,13 @@ def test_help_of_a_group_and_of_a_key(capsys):
     assert all(f"  {option} " in shown for option in options("rows"))
     assert "rows.packing: concat" in shown
     assert main(["scrolls", "--help", "rows"]) == main(["--help", "scrolls"]) == 0
-    # The keys are those of the command's own default.
-    assert "rows.packing: single" in capsys.readouterr().out
+    # Option and keys are the command's own defaults.
+    shown = capsys.readouterr().out
+    assert "rows.packing: single" in shown and "rows.global_batch: 64" in shown
+    assert main(["extend", "--help", "schedule"]) == main(["extend", "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "schedule.warmup: 20" in shown and "schedule=OPTION shows" in shown
+    assert "row_length: 2048   " in shown and "steps: 1000" not in shown
     assert main(["--help", "task=qmsum"]) == 0
     assert "output_tokens: 1000" in capsys.readouterr().out
     assert main(["evaluate", "--help", "evaluate.probing"]) == 0
@@ -125,8 +130,8 @@ _bipe; echo "${{COMPREPLY[@]}}" """
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("completion tcsh", "bipe: completion: there is no shell 'tcsh'; "),
-        ("completion bash x", "bipe: completion: bash takes no further arguments, was: x"),
+        ("completion tcsh", "bipe: there is no shell 'tcsh'; "),
+        ("completion bash x", "bipe: bash takes no further arguments, was: x"),
         ("pretrain --help encodin",
          "bipe: --help encodin: there is no such key or group; did you mean 'encoding'?\n"),
     ],

@@ -79,9 +79,9 @@ def to_hf(
     may be of, besides ours; by default those that were let in for the run.
     """
     _refuse_kind("transformers", place)
-    home = find_place(place, key="convert").home
+    home = find_place(place, key="RUN").home
     prefixes = allowed_prefixes([*allowed] or runs.allowed_of(home))
-    run = find_base_run(place, key="convert", allowed=prefixes)
+    run = find_base_run(place, key="RUN", allowed=prefixes)
     if of_decoder(run.model.config.encoding) is None:
         raise ConfigError(
             f"{place} has an encoding of your own, which bipe.hf does not build from a folder; in "

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bipe.build import TARGET
-from train.config import Config
+from train.config import Config, encoding_name, slug
 from train.data.store.folder import folders_of, read_top
 from train.disk.files import read_json
-from train.errors import ConfigError, MissingPackage, UserError, install_command
+from train.errors import ConfigError, DataError, MissingPackage, UserError, install_command
 from train.fit import runs
 from train.fit.checkpoints.places import find_place, find_places
 from train.fit.trained_run import read_run
@@ -98,7 +98,11 @@ def require_folders(config: Config, *, command: str) -> None:
     if command == "generate":
         require_run(config.generate.run, key="generate.run")
     if command == "pretrain":
+        run = Path(config.out, config.name or slug(encoding_name(config.encoding)))
         for folder in folders_of(config.data).values():
+            if (run / runs.CONFIG).is_file() and not folder.exists():
+                done = f"; {run} is finished" * (run / runs.MODEL).is_dir()
+                raise DataError(f"{folder} is gone; if it was moved, set data=FOLDER{done}")
             read_top(folder)
 
 

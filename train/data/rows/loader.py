@@ -72,6 +72,10 @@ class RowLoader:
         self.end_row, self.pin = end_row, pin
         self.stages = stages or Stages(row_length=order.row_length, global_batch=global_batch)
         self.start_step = self._step_of(start_row) if start_step is None else start_step
+        if end_row is not None and steps > (most := self.stages.steps(end_row)):
+            raise DataError(
+                f"steps must be at most {most}, which read all {end_row} rows, was: {steps}"
+            )
         self._open: weakref.WeakSet[Generator[Batch]] = weakref.WeakSet()
 
     @property

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from bipe.sealing import CONFIG as MODEL_CONFIG
 from bipe.sealing import WEIGHTS
@@ -28,7 +28,7 @@ from train.ranks import rank
 MODEL, CHECKPOINTS, CONFIG, METRICS = "model", "checkpoints", "config.yaml", "metrics.csv"
 MANIFEST = "manifest.json"  # of a checkpoint in shards, which is a folder
 _NAME = re.compile(r"step=(\d+)\.ckpt")
-_AT = re.compile(r"(.+)@(\d+|last)")
+_AT = re.compile(r"(.+)@([^/@]*)$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,11 +96,11 @@ def manifest_of(checkpoint: Path) -> Path:
     return checkpoint / MANIFEST if is_folder else checkpoint.with_suffix(".json")
 
 
-def at_step(run: Path, step: int | Literal["last"], *, key: str) -> Place:
-    """Return a checkpoint of a run; RunError names those that are there."""
+def at_step(run: Path, step: int | str, *, key: str) -> Place:
+    """Return a checkpoint of a run, by its step or "last"; RunError names those that are there."""
     found = {step_of(path): path for path in whole_checkpoints(run)}
     wanted = max(found, default=None) if step == "last" else step
-    if wanted not in found:
+    if not isinstance(wanted, int) or wanted not in found:
         there = f"there are those of steps {', '.join(map(str, found))}" if found else "it has none"
         raise RunError(f"{key}: {run} has no checkpoint of step {step}; {there}")
     shared = run / CHECKPOINTS / MODEL
@@ -133,44 +133,47 @@ def tokens_at(step: int, metrics: Sequence[Mapping[str, Any]]) -> int:
     return round(before[1] + share * (after[1] - before[1]))
 
 
-def find_places(
-    places: str | Sequence[str], *, key: str = "runs", unfinished: bool = True
-) -> list[Place]:
-    """Return the models in runs, RUN@STEP, folders of runs and glob patterns.
+def find_places(places: str | Sequence[str], *, key: str = "runs") -> list[Place]:
+    """Return the models in runs, RUN@STEP, folders of runs and glob patterns; RunError names `key`.
 
-    unfinished: also the newest checkpoints of runs without a trained model, which is said on the
-    standard error. RunError names `key`.
+    Of a run without a trained model it is the newest checkpoint, as a line on standard error says.
     """
     found: dict[str, Place] = {}
     for place in [places] if isinstance(places, str) else places:
-        here = list(_places(place, key=key, unfinished=unfinished))
+        here = list(_places(place, key=key))
         if not here:
             there = Path(place).exists() or glob.glob(place)  # noqa: PTH207 (absolute)
+            cure = "" if there else near(_AT.sub(r"\1", place))
             raise RunError(
                 f"{key}: {place!r} contains no trained run (a folder with {MODEL}/ in it, or a "
-                f"checkpoint){'' if there else near(place)}"
+                f"checkpoint){cure}"
             )
         found |= {str(each): each for each in here}
     return list(found.values())
 
 
-def _places(place: str, *, key: str, unfinished: bool) -> Iterator[Place]:
-    exists = Path(place).exists()
-    if not exists and (asked := _AT.fullmatch(place)):
-        step = asked[2]
-        yield at_step(Path(asked[1]), "last" if step == "last" else int(step), key=key)
-        return
+def named_step(place: str) -> tuple[Path, int | str] | None:
+    """Return run and step of RUN@STEP and of the path of a checkpoint; None for other places."""
     path = Path(place)
     if _NAME.fullmatch(path.name) and path.parent.name == CHECKPOINTS:
-        yield at_step(path.parent.parent, step_of(path), key=key)
+        return path.parent.parent, step_of(path)
+    asked = None if path.exists() else _AT.fullmatch(place)
+    if asked is None or not Path(asked[1]).is_dir():
+        return None
+    return Path(asked[1]), int(asked[2]) if asked[2].isdecimal() else asked[2]
+
+
+def _places(place: str, *, key: str) -> Iterator[Place]:
+    if (named := named_step(place)) is not None:
+        yield at_step(*named, key=key)
         return
-    matches = [place] if exists else glob.glob(place)  # noqa: PTH207 (absolute)
+    matches = [place] if Path(place).exists() else glob.glob(place)  # noqa: PTH207 (absolute)
     for each in sorted(map(Path, matches)):
         inside = [each] if _is_run(each) else sorted(each.glob("*"))
         for run in inside:
             if (run / MODEL).is_dir():
                 yield Place.of(run)
-            elif unfinished and _has_checkpoint(run):
+            elif _has_checkpoint(run):
                 newest = at_step(run, "last", key=key)
                 _say(f"{run} is not finished: its newest checkpoint is read, {newest}")
                 yield newest

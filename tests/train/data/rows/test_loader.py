@@ -262,6 +262,7 @@ def loaded(**options):
         (lambda: loaded(world=3), r"was: 8 for 8 \* 3"),
         (lambda: loaded(rank=1), "rank must be from 0 to 0, was: 1"),
         (lambda: loaded(start_row=4), "start_row must be a multiple of global_batch=8, was: 4"),
+        (lambda: loaded(end_row=9, steps=3), "steps must be at most 2, which read all 9 rows"),
         (lambda: loaded(micro_batch=0), "micro_batch must be at least 1, was: 0"),
         (lambda: staged_to_64((64, 1)), r"must divide row_length \(64\) and be below.*was: 64"),
         (lambda: staged_to_64((24, 1)), r"must divide row_length \(64\) and be below.*was: 24"),
