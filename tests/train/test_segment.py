@@ -299,18 +299,16 @@ def test_what_would_steer_a_screen_or_tangle_a_line_is_made_visible():
     assert visible("a\u200eb\u202ec\u2066d\uffff\r") == "a\ufffdb\ufffdc\ufffdd\ufffd\u240d"
 
 
-def test_the_command_is_quick_and_loads_nothing_heavy(file):
+def test_the_command_loads_nothing_heavy(file):
     program = (
-        f"from train.cli import main; main(['segment', {str(file)!r}]); import sys, time;"
+        f"from train.cli import main; main(['segment', {str(file)!r}]); import sys;"
         "print(sorted({'torch', 'hydra', 'spacy', 'lightning', 'tree_sitter', 'rich', 'tokenizers'}"
-        " & set(sys.modules)), time.process_time(), sep='\\n')"
+        " & set(sys.modules)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT
     )
-    *_, heavy, seconds = done.stdout.splitlines()
-    assert heavy == "[]"
-    assert float(seconds) < 1.5  # of the processor, which others may use: a third on an idle one
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_levels_are_kept_counted_and_bounded(file, segment, facts):
