@@ -22,7 +22,7 @@ _CHOOSING = lists.PLACING - lists.BINDING
 _MARKING = lists.SYMBOLS | _CHOOSING
 # Letters that are words in the languages of `BINDING`, of Slavic ones also, and at the start of a
 # sentence.
-_FEW_WORDS, _WORDS = frozenset("AIOEYaioey"), frozenset("AIOEYaioeyuvwzks")
+_FEW_WORDS, _WORDS = frozenset("Iaioey"), frozenset("AIOEYaioeyuvwzks")
 _FIRST_WORDS = frozenset("AIOEYUVWZKSaioeyuvwzks")
 # Small letters that hardly abbreviate: some of Latin, vowels that are words, and Greek ones.
 _PLAIN = frozenset(

@@ -42,7 +42,11 @@ _SIGN = re.compile(
 _STRONG = frozenset(lists.STRONG)
 _LEADS = frozenset("([{:\u2014\u2013-/\uff08\uff1a\u3010")
 _FOLLOWS = frozenset(",.;:!?)]}\uff0c\u3002\u3001\uff1b\uff1a\uff01\uff1f\uff09\u2026")
+_APART, _BEHIND_SPACE = re.compile(r"''|\S"), re.compile(r"\s++(.)")
 _DEEPEST = 8
+# A quotation that closes between spaces is no longer than this, in characters: else its end was
+# left out. (Of a long run of signs, text that is still being written keeps more than this.)
+_LONGEST = 500
 # How far back characters without spaces are looked for.
 _WINDOW = 24
 # What may open a quotation or bracket right behind a terminator, between ideographs.
@@ -60,11 +64,14 @@ def _closed_by(sign: str) -> tuple[str, ...]:
 
 
 class Quotes:
-    """Follows the quotations of a text: `open`, of those before `place`, the outermost first."""
+    """Follows the quotations of a text.
+
+    `open`: of those before `place`, the outermost first, each as its sign and where that is.
+    """
 
     __slots__ = ("half", "open", "place", "text")
 
-    def __init__(self, text: str, place: int = 0, open: Sequence[str] = ()) -> None:
+    def __init__(self, text: str, place: int = 0, open: Sequence[tuple[str, int]] = ()) -> None:
         self.text, self.place, self.open = text, place, [*open]
         self.half = -1  # a single mark before another, if they do not close and open
 
@@ -95,19 +102,19 @@ class Quotes:
         """Return the first of some quotes, each behind a space, that closes none; else -1."""
         for match in _APART.finditer(self.text, start, stop):
             self.read(match.start())
-            glued = self.text[match.end() : match.end() + 1].isalnum()  # it faces the next word
-            if glued or not self._closes_apart(match[0]):
+            if not self._closes_apart(match[0], match.end()):
                 return match.start()
         return -1
 
     def _closes(self, sign: str) -> bool:
         """Return whether a sign right behind others closes a quotation."""
-        return sign in _CLOSE or bool(self.open and self.open[-1].rstrip() in _closed_by(sign))
+        return sign in _CLOSE or bool(self.open and self.open[-1][0].rstrip() in _closed_by(sign))
 
-    def _closes_apart(self, sign: str) -> bool:
-        """Return whether a sign between spaces closes a quotation."""
+    def _closes_apart(self, sign: str, end: int) -> bool:
+        """Return whether a sign between spaces, up to `end`, closes a quotation."""
+        near = [opened for opened, start in self.open if end - start <= _LONGEST]
         return any(
-            (opened + " " if opened in _ALIKE else opened) in self.open
+            (opened + " " if opened in _ALIKE else opened) in near
             for opened in _closed_by(sign)
             if opened in _ALIKE or opened != sign
         )
@@ -117,43 +124,44 @@ class Quotes:
         before, after = self.text[place - 1 : place] or " ", self.text[place + 1 : place + 2]
         if sign == "'" and 0 <= self.half == place - 1:
             sign, before = "''", self.text[place - 2 : place - 1] or " "
-        elif sign == after == "'" and self.open[-1:] != ["'"]:
+        elif sign == after == "'" and not (self.open and self.open[-1][0] == "'"):
             self.half = place
             return
         self.half = -1
-        self._read(sign, before, after, is_wide(self.text, place + 1))
+        self._read(sign, place, before, after)
 
-    def _read(self, sign: str, before: str, after: str, wide: bool) -> None:
-        ranks = [rank for rank, one in enumerate(self.open) if one.rstrip() in _OPENS_OF[sign]]
+    def _read(self, sign: str, place: int, before: str, after: str) -> None:
+        ranks = [rank for rank, one in enumerate(self.open) if one[0].rstrip() in _OPENS_OF[sign]]
         in_word = sign in _APOSTROPHES and before.isalnum() and before < "\u2e80"
         if in_word and (after.isalnum() or not ranks):
             return
-        begins = before.isspace() or (self.open and before == self.open[-1][-1])
         apart = not after or after.isspace()
-        faces = not apart and (begins or before in _LEADS)
-        if sign in _OPEN or (faces and sign in _PAIRS):
-            self._push(sign)
-        elif begins and apart:
-            self._read_apart(sign)
-        elif apart or sign in _CLOSE or (ranks and after in _FOLLOWS):
+        begins = before.isspace() or before in _LEADS or (self.open and before == self.open[-1][0])
+        closes = ranks and after in _FOLLOWS
+        if sign in _OPEN or (begins and not (apart or closes) and sign in _PAIRS):
+            self._push(sign, place)
+        elif before.isspace() and apart:
+            self._read_apart(sign, place)
+        elif apart or closes or sign in _CLOSE:
             del self.open[ranks[-1] if ranks else len(self.open) :]
         elif ranks and ranks[-1] == len(self.open) - 1:
             self.open.pop()
-        elif wide:
-            self._push(sign)
+        elif is_wide(self.text, place + 1):
+            self._push(sign, place)
 
-    def _read_apart(self, sign: str) -> None:
-        if self._closes_apart(sign):
-            while self.open and self.open.pop().rstrip() not in _closed_by(sign):
+    def _read_apart(self, sign: str, place: int) -> None:
+        behind = _BEHIND_SPACE.match(self.text, place + 1)
+        follows = behind is not None and behind[1] in _FOLLOWS
+        alike = sign in _ALIKE and self.open and self.open[-1][0] == sign
+        if follows or alike or self._closes_apart(sign, place + 1):
+            while self.open and self.open.pop()[0].rstrip() not in _closed_by(sign):
                 pass
         elif sign in _PAIRS and sign not in _CLOSE_APART:
-            self._push(sign + " " * (sign in _ALIKE))
+            self._push(sign + " " * (sign in _ALIKE), place)
 
-    def _push(self, sign: str) -> None:
-        if self.open and self.open[-1] == sign in _PAIRS[sign.rstrip()]:
+    def _push(self, sign: str, place: int) -> None:
+        bare = sign.rstrip()
+        if self.open and self.open[-1][0].rstrip() == bare in _PAIRS[bare]:
             self.open.pop()  # it was never closed
         del self.open[: len(self.open) + 1 - _DEEPEST]
-        self.open.append(sign)
-
-
-_APART = re.compile(r"''|\S")
+        self.open.append((sign, place))

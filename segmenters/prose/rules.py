@@ -42,9 +42,6 @@ _DASHES = frozenset("-\u2013\u2014")
 # Characters at a place for which the rules look further back than they remember.
 _FAR = "'\"\u201d\u201c-\u2013\u2014"
 _CLOSING_QUOTES = "\"'\u2019\u201d"
-_QUOTES = "\"'\u2019\u201d"
-_ALIKE = ('"', "\u201d", "''")
-_MOST_QUOTES = 8
 _QUOTES = "\"'`*_\u2018\u201c\u201e\u00ab\u00bb"
 _MENTIONS = frozenset("\"'`\u2018\u201c\u201e\u00ab")
 _OPENERS = _MENTIONS | frozenset("([{")
@@ -77,7 +74,7 @@ def sentence_ends(
     last: int | None = None,
     signs: str = "",
     starts: Sequence[int] = (),
-    quoted: Sequence[str] = (),
+    quoted: Sequence[tuple[str, int]] = (),
     thai: Callable[[str, Sequence[int]], list[int]] | None = None,
 ) -> list[int]:
     """Return character offsets, increasing, at which a sentence ends and another starts.

@@ -235,7 +235,7 @@ class SentenceMachine(Machine):
     last: int | None = None  # where its sentence starts; None: nothing visible yet
     resume: int = 0  # where to resume in it
     signs: str = ""  # how the last sentences begin (`habits`)
-    quoted: tuple[str, ...] = ()  # what is open there
+    quoted: tuple[tuple[str, int], ...] = ()  # what is open there, and where in `text` it opened
     lines: LineEnds | None = None
 
     def _read(self, text: str) -> list[int]:
@@ -284,6 +284,7 @@ class SentenceMachine(Machine):
         self.resume -= drop
         if self.last is not None:
             self.last -= drop
+        self.quoted = tuple((sign, place - drop) for sign, place in self.quoted)
         last = self.last or 0
         run = len(text) - 6 * _CONTEXT
         if run > max(self.resume, last) and _ONE_KIND.fullmatch(text, run):

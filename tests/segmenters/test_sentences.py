@@ -64,6 +64,12 @@ def test_white_space_behind_a_sentence_may_be_of_any_kind(space):
         assert pieces("".join([*parts, final])) == [*parts, final]
 
 
+@pytest.mark.parametrize(("between", "closes"), [(10, True), (60, False)])
+def test_a_quotation_between_spaces_that_is_never_closed_is_forgotten(between, closes):
+    text = 'He said " nothing. ' + "We went on. " * between + '" It is so. '
+    assert pieces(text)[-1] == ("It is so. " if closes else '" It is so. ')
+
+
 def test_a_list_starts_anew_with_its_line():
     text = "1) a 2) b\nSee 3) c\n1) d 2) e"
     assert pieces(text, AHEAD) == ["1) a ", "2) b\nSee 3) c\n1) d ", "2) e"]
