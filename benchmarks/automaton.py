@@ -156,8 +156,10 @@ def grouped(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], list[lis
 
 def picture(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     """Draw accuracy against width, a panel per bin of segments."""
+    import matplotlib
     from matplotlib.figure import Figure
 
+    matplotlib.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": path.name}
     figure = Figure(figsize=(9.6, 3.2), layout="constrained")
     panels = figure.subplots(1, len(FACTORS), sharey=True)
     for place, (panel, factor) in enumerate(zip(panels, FACTORS, strict=True)):
@@ -165,6 +167,7 @@ def picture(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
             of = {w: fmean(x[place] for x in a) for (n, w), a in grouped(rows).items() if n == name}
             panel.plot(of.keys(), of.values(), marker="o", label=name)
         panel.set(title=f"to segment {SEGMENTS * factor}", xlabel="width", xscale="log")
+        panel.minorticks_off()
         panel.set_xticks(widths := sorted({row["width"] for row in rows}), map(str, widths))
     panels[0].set(ylabel=f"right states (chance {1 / UPPER:.2f})")
     panels[0].legend(frameon=False)
