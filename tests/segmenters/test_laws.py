@@ -159,6 +159,16 @@ def test_pieces_of_any_size_give_the_cuts_of_every_level_in_time(segmenter):
             assert [c for c in found + machine.close() if 0 < c < len(text)] == cuts[1:-1], text
 
 
+@pytest.mark.parametrize("run", [1, 3, 8])
+def test_text_that_turns_to_small_letters_and_back_is_followed(run):
+    said = "We left. |It is in X. |He saw Paul. |So x = k. |Why? |Hm... |By J. Doe. |It is.\n"
+    chosen = random.Random(run).choices(said.split("|"), k=240)
+    text = "".join(s.lower() if i // run % 2 else s for i, s in enumerate(chosen))
+    machine, cuts = Sentences().machine(), Sentences().cut(text).tolist()
+    assert [0, *(cut for sign in text for cut in machine.push(sign))] == cuts[:-1]
+    assert len(cuts) > 120
+
+
 @pytest.mark.parametrize("segmenter", OTHERS, ids=repr)
 @given(text=any_text)
 def test_any_text_is_tiled_by_nested_levels_and_a_place_decided_within_the_lookahead(
