@@ -1,12 +1,12 @@
-"""What languages of programming hide, and what their statements are."""
+"""What languages of programming hide, and what their statements are.
+
+Of the languages that a reader or a mask of ours reads; of others it is their grammar that knows.
+"""
 
 from segmenters import Lines
 from tests.segmenters.hidden import Form, Hidden, line_comment, string
 
-_C, _NESTED = Hidden("/*", "*/"), Hidden("/*", "*/", nests=True)
-_STRING, _RAW = string('"'), Hidden("`", "`", bans=("\\", "$"))
-
-
+_C, _STRING = Hidden("/*", "*/"), string('"')
 _BRACES = ("f(\1, \2 2,\n  \1); \3", "x = \1 + \2 \1;\n", "\2\n\0y = 2;\n")
 _PLAIN = ("f(\1,\n  \1) \3", "x = \1 \3")
 
@@ -42,17 +42,6 @@ FORMS = {
         (_C,),
         (line_comment("// ", "\\"),),
     ),
-    "go": Form(lines("go"), _BRACES, (_STRING, _RAW), (_C,), (line_comment("// "),)),
-    "javascript": Form(
-        lines("javascript"), _BRACES, (_STRING, string("'"), _RAW), (_C,), (line_comment("// "),)
-    ),
-    "rust": Form(
-        lines("rust"),
-        tuple(f"{row}" for row in _BRACES),
-        (_STRING, Hidden('r"', '"', bans=("\\",)), Hidden('r#"', '"#')),
-        (Hidden("/* ", " */", nests=True, bans=("//",)),),
-        (line_comment("// "),),
-    ),
     "bash": Form(
         lines("bash"),
         ("a \1 \1\n", "b \4", "c \1 # d\n", "e=\1\n"),
@@ -72,12 +61,6 @@ FORMS = {
         first="class A { int f() {\n\0",
         last="\0}\n\0}\n",
     ),
-    "kotlin": Form(
-        lines("kotlin"),
-        ("f(\1, \2 2,\n  \1)\n", "x = \1 + \2 \1\n"),
-        (string('"', bans=("$",)), Hidden('"""', '"""', bans=('"', "$"))),
-        (_NESTED,),
-    ),
     "swift": Form(
         lines("swift"),
         ("f(\1, \2 2,\n  \1)\n", "x = \1 + \2 \1\n"),
@@ -86,14 +69,7 @@ FORMS = {
             Hidden('#"', '"#', bans=('"', "\\"), lines=False),
             Hidden('"""\n', '\n"""', bans=('"', "\\")),
         ),
-        (_NESTED,),
-    ),
-    "lua": Form(
-        lines("lua"),
-        ("f(\1, \2 2,\n  \1) \3", "x = \1 .. \2 \1\n"),
-        (_STRING, string("'"), Hidden("[[", "]]"), Hidden("[=[", "]=]")),
-        (Hidden("--[[", "]]"), Hidden("--[==[", "]==]")),
-        (line_comment("-- "),),
+        (Hidden("/*", "*/", nests=True),),
     ),
     "ruby": Form(
         lines("ruby"),
@@ -112,37 +88,6 @@ FORMS = {
         (Hidden("<<<'EOT'\n", "\nEOT;\n", bans=("EOT",)),),
         first="<?php\n\0",
     ),
-    "csharp": Form(
-        lines("csharp"),
-        _BRACES,
-        (
-            _STRING,
-            Hidden('@"', '"', doubles='"'),
-            Hidden('"""a', '"""', bans=('"', "\n"), lines=False),
-        ),
-        (_C,),
-        (line_comment("// "),),
-    ),
-    "julia": Form(
-        lines("julia"),
-        ("f(\1, \2 2,\n  \1) \3", "x = \1 * \2 \1\n"),
-        (string('"', bans=("$",)), Hidden('"""', '"""', bans=('"', "$", "\\"))),
-        (Hidden("#= ", " =#", nests=True),),
-        (line_comment("# ", "# ="),),
-    ),
-    "ocaml": Form(
-        lines("ocaml"),
-        ("let a = f \1 \2\n  \1\n", "let b = \1\n"),
-        (_STRING, Hidden("{|", "|}"), Hidden("{ab|", "|ab}")),
-        (Hidden("(* ", " *)", nests=True, bans=('"', "'", "{", "|")),),
-    ),
-    "scala": Form(
-        lines("scala"),
-        ("f(\1, \2 2,\n  \1) \3", "val x = \1 + \2 \1\n"),
-        (_STRING, Hidden('"""', '"""', bans=('"',))),
-        (_NESTED,),
-        (line_comment("// "),),
-    ),
     "powershell": Form(
         lines("powershell"),
         ("f \1 \2 2 \3", "$x = \1\n", "$y = \4"),
@@ -151,25 +96,11 @@ FORMS = {
         (line_comment("# "),),
         (Hidden("@'\n", "\n'@\n", bans=("'@",)),),
     ),
-    "typescript": Form(
-        lines("typescript"), _BRACES, (_STRING, string("'"), _RAW), (_C,), (line_comment("// "),)
-    ),
     "css": Form(
         lines("css"),
         ("a { b: \1; }\n", "\2\n\0c { d: \1 }\n"),
         (_STRING, string("'"), Hidden("url(", ")", bans=tuple("()'\"\\ *"), lines=False)),
         (_C,),
-    ),
-    "elixir": Form(
-        lines("elixir"),
-        ("f(\1,\n  \1) \3", "x = \1 \3", "y = \4"),
-        (string('"', bans=("#",)),),
-        (),
-        (line_comment("# "),),
-        (
-            Hidden('"""\n', '\n"""\n', bans=('"', "#", "\\")),
-            Hidden("~S'''\n", "\n'''\n", bans=("'",)),
-        ),
     ),
     "perl": Form(
         lines("perl"),
@@ -181,24 +112,6 @@ FORMS = {
             Hidden("<<'EOT';\n", "\nEOT\n", bans=("EOT",)),
             Hidden("1;\n\0=pod\n\n", "\n\n=cut\n", bans=("=",)),
         ),
-    ),
-    "dart": Form(
-        lines("dart"),
-        ("final x = \1 + \2 \1;\n", "\2\n\0final y = 2;\n"),
-        (
-            string('"', bans=("$",)),
-            Hidden("'''", "'''", bans=("'", "$", "\\")),
-            Hidden("r'", "'", lines=False),
-        ),
-        (Hidden("/*", "*/", nests=True, bans=("/*",)),),
-        (line_comment("// "),),
-    ),
-    "zig": Form(
-        lines("zig"),
-        ("const a = \1; \3", "const b = f(\1,\n  \1);\n"),
-        (_STRING,),
-        (),
-        (line_comment("// "),),
     ),
 }
 # Statements of lines that are too long to be parsed.

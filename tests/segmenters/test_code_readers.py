@@ -13,40 +13,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from segmenters import Lines
 from segmenters.code import parsed
 from segmenters.code.haskell_lines import item_ends
-from segmenters.code.python_lines import PythonLines
 from tests.segmenters.snippets_other import SNIPPETS
-from tests.segmenters.texts import any_text, grows_too_fast
 
 LOGICAL = Lines(granularity="logical", language="python")
-_PARTS = [
-    *"'\"()[]{}#\\\n\r \t:=ax",
-    *(
-        "'''",
-        '"""',
-        "\\\n",
-        "\\\r\n",
-        "\r\n",
-        "def ",
-        "\n    return x",
-        "\n  define",
-        "async def f",
-    ),
-]
-python_soup = st.lists(st.sampled_from(_PARTS), max_size=40).map("".join)
-_HASKELL = [
-    *"(){}[],;\"'\\\n\r\t `#|=",
-    *("where", "let ", "do\n", "of\n  ", "in ", "\\case", "module A where\n", "{-", "-}", "--"),
-    *("-- |", "\n  ", "\n    ", "a", "b' ", "1", "->", "<-", "then ", "else ", "#if\n", '"\\'),
-    *("'a'", "'"),
-]
-haskell_soup = st.lists(st.sampled_from(_HASKELL), max_size=60).map("".join)
-HOSTILE = ["'", '"', '"""', "(", ")", "\\", "\0", "\n", "\r", "(\n", "'\\", '"\n', "({[", "x\\ "]
 
 
 _NO_STATEMENT = {
@@ -73,17 +46,6 @@ def tokenized(text):
         elif token.type not in _NO_STATEMENT:
             inside = True
     return [0, *sorted(found - {0, len(text)}), *([len(text)] if text else [])]
-
-
-def in_pieces(text, sizes):
-    machine, found, place = PythonLines(), [], 0
-    for size in sizes:
-        found += machine.push(text[place : place + size])
-        place += size
-        if place >= len(text):
-            break
-    found += machine.push(text[place:])
-    return found + machine.close()
 
 
 @lru_cache
@@ -137,52 +99,6 @@ def test_the_grammar_and_the_machine_are_independent_and_agree():
         assert sorted({0, *ends, len(text)}) == LOGICAL.cut(text).tolist(), file
 
 
-@given(text=st.one_of(python_soup, any_text), sizes=st.lists(st.integers(1, 9), max_size=60))
-def test_any_pieces_give_the_cuts_of_the_whole(text, sizes):
-    assert sorted({0, *in_pieces(text, sizes), len(text)}) == LOGICAL.cut(text).tolist()
-    assert in_pieces(text, [1] * len(text)) == PythonLines().read_all(text)
-
-
-def test_installed_files_in_pieces_give_the_cuts_of_the_whole():
-    random_ = random.Random(7)
-    for file, text in real_files(12):
-        sizes = [random_.choice((1, 2, 3, 5, 40)) for _ in range(len(text))]
-        assert in_pieces(text, sizes) == PythonLines().read_all(text), file
-
-
-def test_outside_of_brackets_a_line_is_decided_at_its_end_in_copies_too():
-    machine = PythonLines()
-    assert machine.push("x = 1\n") == [6]
-    assert machine.push("y = (\n") == []
-    twin = machine.copy()
-    assert machine.push("2)\n") == [15]
-    assert machine.push("b\n") == [17]
-    assert twin.push("'\n)\n") == [16]
-
-
-@given(text=st.one_of(python_soup, any_text))
-def test_the_state_is_small(text):
-    machine = PythonLines()
-    for char in text * 3:
-        machine.push(char)
-        assert len(machine.rest) <= 32
-
-
-@pytest.mark.parametrize("unit", HOSTILE)
-def test_hostile_text_takes_linear_time(unit):
-    """Twice the text, 2.5 times the time at most: so 6.25 for four times; quadratic were 16."""
-    texts = [(unit * (size // len(unit) + 1))[:size] for size in (50_000, 200_000)]
-    assert [LOGICAL.cut(text)[-1] for text in texts] == [50_000, 200_000]
-    assert not grows_too_fast(LOGICAL.cut, *texts, most=6.25, slack=0.005)
-
-
-@given(text=st.one_of(haskell_soup, any_text))
-def test_items_of_haskell_end_where_physical_lines_end(text):
-    ends = item_ends(text).tolist()
-    assert ends == sorted(set(ends))
-    assert set(ends) <= set(Lines().cut(text).tolist()) | {len(text)}
-
-
 @pytest.mark.parametrize(
     "expected",
     [
@@ -210,11 +126,3 @@ def test_layout_says_where_items_begin(expected):
 def test_the_grammar_agrees_where_it_can_parse():
     text = SNIPPETS["haskell"].replace("@=|\n", "\n").replace("@|\n", "\n")
     assert item_ends(text).tolist() == parsed.logical_ends(text, "haskell").tolist()
-
-
-@pytest.mark.parametrize(
-    "unit", ["{-", "(", "do ", "a {\n", '"\\', "\\ ", "where\n", "let\n a", "'"]
-)
-def test_long_runs_of_openings_are_tiled(unit):
-    text = unit * 5_000
-    assert "".join(pieces(text, "haskell")) == text

@@ -10,8 +10,6 @@ import signal
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from segmenters import Auto, ChainOfThought, LaTeXProofs, Mixed, Segmenter, Sentences
 from segmenters.documents.mixed import FORMATS
@@ -53,13 +51,6 @@ def _late(*_):
 def test_documents_of_the_grammar_are_tiled_on_all_levels(reader):
     for seed in range(_TEXTS):
         assert tiles(reader, document(seed)), seed
-
-
-@each
-@given(seeds=st.lists(st.integers(0, 999), min_size=1, max_size=3))
-@settings(max_examples=20)
-def test_documents_beside_each_other_are_tiled(reader, seeds):
-    assert tiles(reader, "".join(map(document, seeds)))
 
 
 def test_the_grammar_writes_what_once_looped_without_end():

@@ -10,7 +10,6 @@ import dataclasses
 import io
 import json
 import os
-import random
 import sqlite3
 import tomllib
 from html.parser import HTMLParser
@@ -50,23 +49,6 @@ def test_listings_in_documents_are_cut_like_files(name):
         inside = [len(before) + start for start in starts]
         ends = [0, len("Then.\n\n"), *inside, *(len(before + listing) + at for at in (0, 8))]
         assert segmenter.cut(before + listing + after).tolist()[:-1] == ends, text
-
-
-@pytest.mark.parametrize("name", FORMS)
-def test_pieces_of_any_size_are_cut_like_the_whole(name):
-    try:
-        FORMS[name].segmenter.machine()
-    except ValueError:
-        pytest.skip("needs the whole text")
-    draw = random.Random(0)
-    for seed in range(_TEXTS):
-        text, starts = hidden(FORMS[name], seed)
-        machine, found = FORMS[name].segmenter.machine(), []
-        while machine.size < len(text):
-            place = machine.size
-            found += machine.push(text[place : place + draw.choice((1, 2, 7, 40))])
-        found += machine.close()
-        assert [place for place in found if 0 < place < len(text)] == starts[1:], seed
 
 
 @pytest.mark.parametrize("language", hidden_code.MINIFIED)

@@ -1,31 +1,27 @@
-"""Laws that every segmenter obeys, whatever the text."""
+"""Laws that every segmenter obeys, whatever the text; and its machines, however it is cut up."""
 
 import copy
 import itertools
 import json
+import os
 import pickle
+import random
+import re
 
 import numpy as np
 import pytest
 from hypothesis import given
 
 from segmenters import (
-    Agda,
     ArithmeticSteps,
     Auto,
     ChainOfThought,
     Clauses,
-    Coq,
-    Hol,
-    Isabelle,
     LaTeXProofs,
-    Lean,
     Levels,
     Lines,
     Matched,
-    Metamath,
     Mixed,
-    Mizar,
     Newline,
     Official,
     Pattern,
@@ -35,88 +31,221 @@ from segmenters import (
     SegmenterError,
     Sentences,
     Stride,
-    Tptp,
+    Turns,
 )
 from segmenters.base import cuts_from_ends, nested
-from tests.segmenters.texts import any_text
+from segmenters.prose import rules
+from segmenters.prose.rules import sentence_ends
+from tests.segmenters.levels.test_levels import Verses
+from tests.segmenters.proofs.test_items import LEVELS
+from tests.segmenters.proofs.test_steps import MARKED
+from tests.segmenters.record_samples import SAMPLES, plain
+from tests.segmenters.test_turns import TEMPLATES
+from tests.segmenters.texts import PIECES, any_text
 
-SEGMENTERS = [
-    Pattern(ends=r";\s*|(?=def )"),
-    Pattern(ends=""),
-    Newline(),
-    Official(),
-    Stride(length=1),
-    Stride(length=7),
-    RandomCuts(mean=1),
-    RandomCuts(mean=5.5, seed=3),
-    Lines(),
-    Agda(),
-    Lines(granularity="logical", language="python", prose="sentences"),
-    ArithmeticSteps(),
-    ChainOfThought(),
-    Coq(),
-    Hol(),
-    Isabelle(),
-    LaTeXProofs(),
-    Lean(),
-    Metamath(),
-    Metamath(inner=True),
-    Mizar(),
-    Mizar(inner=True),
-    Tptp(),
-    *(Records(format=format) for format in ("csv", "dockerfile", "json", "log", "sql", "yaml")),
-    Mixed(),
-    Mixed(format="html"),
-    Auto(),
-    Sentences(),
-    Sentences(next_word=True),
-    Sentences(backend="spacy"),
-    Sentences(backend="sentencizer"),
-    Clauses(of=Sentences(backend="rules")),
-    Clauses(of=Newline()),
-    Matched(of=Sentences(backend="rules"), kind="shuffled"),
-    Matched(of=Lines(), kind="random"),
-    Matched(of=Auto(), kind="stride"),
-    Levels(of=Clauses(of=Newline()), keep=2),
-    Levels(of=Clauses(of=Newline()), keep=["segment"], longest=5),
-    Levels(of=Auto(), keep=3, longest=1),
-    Levels(of=Newline(), longest="3 characters"),
+_TEXTS = int(os.environ.get("BIPE_FUZZ", "60"))  # of each segmenter
+_SENTENCES = [
+    *(" ''", "''", " \u00bb", "\u00ab", "``", "[1]", " [12]", " [1234]", "[", "]", "\u201c"),
+    *("\u3002", "\u201d", "\u2022 ", " \U0001f600", "\u263a", "\U0001f44d", "\U0001f130"),
+    *("======", "---", "=", "_", " :)", " ;-(", "a@b.c>", "<x@y.org> ", "\u2029", " .", "!?"),
+    *("  ", "\n", "\n\n", "a", "The", "3", "foo.", "Bar", "\u03b1;", "\u0561:", '"', "'"),
+    *(' "', ' " ', "word.12 ", ".1", "\u00b2", " \u201d", " \u201c", "\u201e", ", ", "in S. "),
+    *("- ", "? - ", "\uff08", "\uff09", "\u300a", "\u300b", "\uff01", "(eng. ", "10. ", "=)"),
+    *("\n* ", "\n- a", "\n1. a", "\n 2", "\n(1) b", "\n(", "\na) c", "\nb", ":\n", "p.m. M"),
+    *("\u4e2d", "\u4e86.", "\u2018", "\u201e", "\u201a", "\u2039", " \u203a", "\u300c"),
+    *("(", ")", "so. ", "ok? ", "... it", "So. It", "\u2026 ", ' ("', "1,000.", "etc. ", ". "),
+    *("\u0e01", "\u0e01 ", "\u0e01  ", "\u0e81\n", "Let X be ", "in X. ", "n = k. ", "U.S. "),
+    *("x. ", "by J. ", "Doe", "and B. ", "is C. It", "v. C", "Yahoo! "),
 ]
-for slow_to_load in SEGMENTERS:
+_LINES = [
+    *("word ", "Word ", "a", "\n", "\n\n", "\r\n", " ", "end. ", "x" * 30, "long words " * 9, "1. ")
+]
+_VERSES = [*"\n\n% ,.ax\r\u0301\u200d\u3002", "\n\n", "a, b. c"]
+_PYTHON = 'def f(x):\n    return \'a\\\'\' + """b\n""" # c\nasync def g: x = ({[1, \\\n 2]})\r\n'
+
+
+def signs_of(text):
+    """The words of a text, its runs of signs, and each sign."""
+    return [*re.findall(r"\\?\w+|\s+|[^\w\s]+", text), *re.findall(r"\W", text)]
+
+
+def of_proofs(segmenter):
+    own = "".join(MARKED[segmenter]).replace("@@", "")
+    return signs_of(own + re.sub("@[lt]", "", LEVELS.get(segmenter, "")))
+
+
+# The segmenters with a machine, and what the rules of each look at.
+SIGNS = {
+    **{s: of_proofs(s) for s in MARKED if s != LaTeXProofs()},
+    **{Records(format=name): signs_of(plain(text)) for name, text in SAMPLES.items()},
+    **{Sentences(line_ends=kind): _LINES for kind in ("paragraph", "auto")},
+    **dict.fromkeys((Sentences(), Clauses(of=Sentences())), _SENTENCES),
+    **dict.fromkeys((Verses(), Clauses(of=Verses())), _VERSES),
+    Turns(of=ChainOfThought()): signs_of("".join(TEMPLATES).replace("===", "###")),
+    Lines(granularity="logical", language="python"): signs_of(_PYTHON),
+    Lines(): ["\r", "\n", "\r\n", "\x0b", "\u2028", "x"],
+    ArithmeticSteps(): ["=", "==", "<=", "\n", " = ", "1"],
+    Official(): [" ", ".", " .", "\n", "x"],
+    **{s: ["\n", "x"] for s in (Newline(), Stride(length=3), RandomCuts(mean=3, seed=1))},
+    Levels(of=Sentences(), longest=9): _SENTENCES,
+    Levels(of=Verses(), keep=["stanza", "book"], longest=3): _VERSES,
+    Levels(of=Clauses(of=Newline()), keep=2, longest=6): _VERSES,
+    Levels(of=Levels(of=Lines(), longest=5), longest=2): _VERSES,
+}
+# Characters that are read before a place is decided.
+_WAITS = {"Hol": 48, "Lean": 40, "Agda": 40, "Isabelle": 43, "Mizar": 7, "Tptp": 8}
+OTHERS = [
+    *(Pattern(ends=r";\s*|(?=def )"), Pattern(ends=""), RandomCuts(mean=1), LaTeXProofs()),
+    *(Lines(granularity="logical", language="haskell"), Lines(granularity="logical")),
+    Lines(granularity="logical", language="python", prose="sentences"),
+    *(Mixed(), Mixed(format="html"), Auto(), Turns(names=True)),
+    *(Sentences(next_word=True), Sentences(backend="spacy"), Sentences(backend="sentencizer")),
+    Matched(of=Sentences(backend="rules"), kind="shuffled"),
+    *(Matched(of=Lines(), kind="random"), Matched(of=Auto(), kind="stride")),
+    Levels(of=Auto(), keep=3, longest=1),
+]
+for slow_to_load in OTHERS:
     slow_to_load.cut("")  # spaCy loads here, outside of any deadline
-each = pytest.mark.parametrize("segmenter", SEGMENTERS, ids=repr)
+each = pytest.mark.parametrize("segmenter", SIGNS, ids=repr)
 
 
-@each
-@given(text=any_text)
-def test_segments_tile_the_text_and_levels_are_nested(segmenter, text):
-    twin = pickle.loads(pickle.dumps(segmenter))
-    assert twin == segmenter
+def texts_of(segmenter, *, seed=0):
+    """Yield texts of the signs of a segmenter, of a few of them, and of others between them."""
+    draw, own = random.Random(f"{segmenter!r} {seed}"), SIGNS.get(segmenter, PIECES)
+    for at in range(_TEXTS):
+        signs = own if at % 2 else draw.choices([*own, draw.choice(PIECES)], k=4)
+        signs = signs if at % 3 else [*signs, *draw.sample(PIECES, 9)]
+        yield "".join(draw.choices(signs, k=draw.randrange(60)))
+
+
+def levels_of(segmenter, text):
+    """The levels of a text, which tile it and are nested."""
     levels = segmenter.levels(text)
     assert len(levels) == len(segmenter.level_names) == len(set(segmenter.level_names))
-    for again in (segmenter, copy.copy(segmenter), twin):
-        assert levels[0].tolist() == again.cut(text).tolist()
+    assert levels[0].tolist() == copy.copy(segmenter).cut(text).tolist()
     for cuts in levels:
         assert cuts.dtype == np.int64 and cuts.ndim == 1
         assert cuts[0] == 0 and cuts[-1] == len(text) and (np.diff(cuts) > 0).all()
     for finer, coarser in itertools.pairwise(levels):
-        assert set(coarser.tolist()) <= set(finer.tolist())
+        assert np.isin(coarser, finer).all()
+    return [cuts.tolist() for cuts in levels]
 
 
 @each
+def test_pieces_of_any_size_give_the_cuts_of_every_level_in_time(segmenter):
+    """What a copy reads leaves no trace."""
+    draw, reads = random.Random(1), segmenter.lookahead or 0
+    waits = _WAITS.get(
+        type(segmenter).__name__, reads if isinstance(segmenter, Records | Turns) else 0
+    )
+    for text in texts_of(segmenter):
+        for level, cuts in enumerate(levels_of(segmenter, text)):
+            try:
+                machine, found = segmenter.level_machine(level), []
+            except ValueError:
+                assert level > 0
+                continue
+            while machine.size < len(text):
+                place = machine.size
+                found += machine.push(text[place : place + draw.choice((1, 1, 2, 5, 40))])
+                assert machine.decided < machine.size
+                if level == 0 and segmenter.lookahead is not None:
+                    assert machine.decided >= machine.size - 1 - waits
+                known = [cut for cut in cuts if 0 < cut <= machine.decided]
+                assert [cut for cut in found if 0 < cut <= machine.decided] == known, text
+                twin, before = machine.copy(), pickle.dumps(machine)
+                twin.push(text[: draw.randrange(9)] + "x")
+                assert machine == pickle.loads(before) != twin
+            assert [c for c in found + machine.close() if 0 < c < len(text)] == cuts[1:-1], text
+
+
+@pytest.mark.parametrize("run", [1, 3, 8])
+def test_text_that_turns_to_small_letters_and_back_is_followed(run):
+    said = "We left. |It is in X. |He saw Paul. |So x = k. |Why? |Hm... |By J. Doe. |It is.\n"
+    chosen = random.Random(run).choices(said.split("|"), k=240)
+    text = "".join(s.lower() if i // run % 2 else s for i, s in enumerate(chosen))
+    machine, cuts = Sentences().machine(), Sentences().cut(text).tolist()
+    assert [0, *(cut for sign in text for cut in machine.push(sign))] == cuts[:-1]
+    assert len(cuts) > 120
+
+
+@pytest.mark.parametrize("segmenter", OTHERS, ids=repr)
 @given(text=any_text)
-def test_a_place_is_decided_within_the_lookahead(segmenter, text):
-    if segmenter.lookahead is None:
-        pytest.skip("needs the whole text")
-    cuts = set(segmenter.cut(text).tolist())
-    for length in range(1, len(text)):
-        known = min(length - segmenter.lookahead, length - 1)
-        seen = {place for place in segmenter.cut(text[:length]).tolist() if place <= known}
-        assert seen == {place for place in cuts if place <= known}
+def test_any_text_is_tiled_by_nested_levels_and_a_place_decided_within_the_lookahead(
+    segmenter, text
+):
+    twin = pickle.loads(pickle.dumps(segmenter))
+    cuts, *_ = levels_of(segmenter, text)
+    assert twin == segmenter and twin.cut(text).tolist() == cuts
+    if segmenter.lookahead is not None:
+        for length in range(1, len(text)):
+            known = min(length - segmenter.lookahead, length - 1)
+            seen = [place for place in segmenter.cut(text[:length]).tolist() if place <= known]
+            assert seen == [place for place in cuts if place <= known]
+
+
+ENDLESS = [
+    *("\u201c", " ", ".", "\n", '"', "1", " \U0001f600", ". ", ' "', " .", "(", "[", " [1]"),
+    *(" word", " ''.", "=", "$ ", ".\u201c"),
+]
+
+
+@pytest.mark.parametrize("segmenter", [s for s in SIGNS if s.lookahead in (0, 1, 2)], ids=repr)
+def test_a_run_without_end_is_followed_exactly_in_a_state_that_does_not_grow(segmenter):
+    """So the cost of a push does not grow either: a machine reads its state and the piece alone."""
+    # Behind an end of a sentence, signs like these may still belong to it, however many they are.
+    of_sentences = "Sentences" in repr(segmenter) or "ChainOfThought" in repr(segmenter)
+    unbounded = (" \U0001f600", " [1]") * of_sentences
+    for sign in ENDLESS:
+        run = sign * (16_000 // len(sign))
+        text = f"He left.{run}Then it rained{run}\n\nIt rained. And"
+        machine, found = segmenter.machine(), []
+        for place in range(0, len(text), 97):
+            found += machine.push(text[place : place + 97])
+            if place % 11 == 0 and sign not in unbounded:
+                assert len(pickle.dumps(machine)) < 14_000, sign
+        found = [cut for cut in found + machine.close() if 0 < cut < len(text)]
+        assert found == segmenter.cut(text)[1:-1].tolist()
+
+
+@pytest.mark.parametrize("sign", ENDLESS)
+def test_the_sentence_rules_read_each_character_a_few_times(sign, monkeypatch):
+    read = []
+
+    def counted(text, *, position, **known):
+        read.append(len(text) - position)
+        return sentence_ends(text, position=position, **known)
+
+    monkeypatch.setattr(rules, "sentence_ends", counted)
+    machine = Sentences().machine()
+    machine.push("He left")
+    for _ in range(600):
+        machine.push(sign)
+    machine.push(" Then")
+    assert sum(read) < 20 * machine.size
+
+
+@pytest.mark.parametrize(
+    ("segmenter", "cure"),
+    [
+        (Pattern(ends="a"), "it needs the whole text"),
+        (Sentences(next_word=True), "set next_word=false"),
+        (Sentences(backend="sentencizer"), "set backend=rules"),
+        (Lines(granularity="logical"), "set language=python"),
+        (Turns(), "set of=chain_of_thought"),
+        (Turns(names=True, of=ChainOfThought()), "set names=false"),
+        (LaTeXProofs(), "the end of a formula or listing"),
+        (Auto(), "segmenter.choose"),
+    ],
+    ids=repr,
+)
+def test_what_cannot_be_followed_is_refused_with_the_reason(segmenter, cure):
+    with pytest.raises(ValueError, match=f"must be one that works during generation.*{cure}"):
+        segmenter.machine()
 
 
 def test_texts_are_strings_and_parameters_keyword_only_and_frozen():
-    for segmenter in SEGMENTERS:
+    for segmenter in (*SIGNS, *OTHERS):
         for cut in (segmenter.cut, segmenter.levels):
             with pytest.raises(TypeError, match="text must be a str, was: bytes"):
                 cut(b"bytes")
@@ -130,9 +259,10 @@ def test_texts_are_strings_and_parameters_keyword_only_and_frozen():
 
 
 def test_fingerprints_tell_segmenters_apart():
-    prints = [json.dumps(segmenter.fingerprint(), sort_keys=True) for segmenter in SEGMENTERS]
-    assert len(set(prints)) == len(SEGMENTERS)
-    again = [json.dumps(copy.copy(s).fingerprint(), sort_keys=True) for s in SEGMENTERS]
+    everything = [*SIGNS, *OTHERS]
+    prints = [json.dumps(segmenter.fingerprint(), sort_keys=True) for segmenter in everything]
+    assert len(set(prints)) == len(everything)
+    again = [json.dumps(copy.copy(s).fingerprint(), sort_keys=True) for s in everything]
     assert prints == again
     told = {"segmenter": "segmenters.Stride", "version": 1, "parameters": {"length": 7}}
     assert Stride(length=7).fingerprint() == told | {"versions": {}}

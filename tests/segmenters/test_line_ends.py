@@ -7,7 +7,6 @@ from itertools import pairwise
 import pytest
 
 from segmenters import Online, Sentences
-from tests.segmenters.texts import grows_too_fast
 
 AUTO = Sentences(line_ends="auto")
 _SENTENCE = "the house on a hill of stone was old and nobody in our town had ever seen it"
@@ -69,31 +68,6 @@ def test_every_line_may_be_a_paragraph():
     ]
 
 
-_LINES = [
-    *("word ", "Word ", "a", "\n", "\n\n", "\r\n", " ", "end. ", "x" * 30, "long words " * 9, "1. ")
-]
-
-
-@pytest.mark.parametrize("kind", ["wrapped", "auto", "paragraph"])
-@pytest.mark.parametrize("seed", range(15))
-def test_levels_in_pieces_are_those_of_the_whole(kind, seed):
-    draw = random.Random(seed)
-    few = draw.sample(_LINES, 5)
-    text = "".join(draw.choice(few) for _ in range(120))
-    segmenter = Sentences(line_ends=kind)
-    for level in range(2):
-        cuts = [cut for cut in segmenter.levels(text)[level].tolist() if 0 < cut < len(text)]
-        machine, found, place = segmenter.level_machine(level), [], 0
-        while place < len(text):
-            size = draw.choice((1, 2, 9, 40))
-            found += machine.push(text[place : place + size])
-            machine = machine.copy()
-            place += size
-            decided = [cut for cut in cuts if cut <= machine.decided]
-            assert [cut for cut in found if 0 < cut <= machine.decided] == decided
-        assert [cut for cut in found + machine.close() if 0 < cut < len(text)] == cuts
-
-
 def test_levels_are_nested_and_named():
     text = "CHAPTER I\n\nIt rained. We left.\n\nThen it stopped.\n\n2.1 On rain\n\nNo. Yes.\n"
     sentences, paragraphs, sections = Sentences().levels(text)
@@ -130,9 +104,3 @@ def test_what_reads_the_whole_text_has_no_line_ends():
         Sentences(backend="senter", line_ends="auto")
     with pytest.raises(ValueError, match="line_ends must be one of wrapped, paragraph, auto"):
         Sentences(line_ends="lines")
-
-
-@pytest.mark.parametrize("unit", ["\n", "a\n", " \n", "a b\n\n", "\r", "=\n", "1 a", "I\n\n"])
-def test_hostile_lines_take_linear_time(unit):
-    texts = ((unit * size)[:size] for size in (20_000, 80_000))
-    assert not grows_too_fast(AUTO.levels, *texts, most=9, slack=0.03)

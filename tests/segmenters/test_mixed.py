@@ -11,14 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import segmenters
-from segmenters import Auto, Lines, Mixed, Sentences
+from segmenters import Lines, Mixed, Sentences
 from segmenters.documents import markdown
-from segmenters.documents.mixed import FORMATS
 from segmenters.documents.notebook import parts
 from segmenters.places import Walk
 from tests.segmenters.grammar import document
 from tests.segmenters.record_samples import marked_in, plain, with_marks
-from tests.segmenters.texts import any_text, grows_too_fast
+from tests.segmenters.texts import any_text
 
 EXAMPLES = marked_in("documents.txt")
 CELLS = [
@@ -26,24 +25,6 @@ CELLS = [
     {"cell_type": "code", "source": ["a\n", "b"], "outputs": [{"text": ["c\n", "d"]}]},
 ]
 NOTEBOOK = json.dumps({"cells": CELLS}, indent=1)
-# What each format has of examples, to be damaged.
-WHOLE = {
-    format: "\n\n".join(plain(row) for name, row in EXAMPLES if name == format)
-    for format in FORMATS
-} | {"notebook": NOTEBOOK}
-_PIECES = [
-    *("```", "~~~", "````", "```python\n", "\n", "\n", "\n\n", "# ", "- ", "1. ", "| a |", "---"),
-    *("===", "    ", "<p>", "</p>", "<b>", "</b>", "<pre>", "</pre>", "<script>", "</script>"),
-    *("<br/>", "<!--", "-->", '<a href="', '">', "'", "<", ">", "One. ", "Two", " ", ".", "\r\n"),
-    *("\r", "\t", "x = 1\n", "\\documentclass{a}", "\\begin{document}", "$", "%", "> ", "$$"),
-    *("a|b\n", "--|--\n", "`", "``", "+++\n", "---\na: b\n", "&nbsp;", "&lt;"),
-    *('<pre class="language-c">', "\\begin{verbatim}\n", "\\end{verbatim}\n", "From: a\n"),
-    *("Subject: b\n", "From x 1999\n", "-- \n", "diff --git a b\n", "--- a\n+++ b\n"),
-    *("@@ -1 +1 @@\n", "::\n", ".. code-block:: c\n", ":a: b\n", ">>> x\n", ".. _a:\n"),
-    *('{"cells": [', '{"source": [', '"a\\n"', '"', "\\u00e9", ", ", "]}", ": "),
-]
-documents = st.one_of(st.lists(st.sampled_from(_PIECES), max_size=40).map("".join), any_text)
-each = pytest.mark.parametrize("format", FORMATS)
 
 
 def segments(format, text, **options):
@@ -56,26 +37,6 @@ def test_each_part_is_cut_as_what_it_is(format, marked):
     text = plain(marked)
     assert with_marks(text, Mixed(format=format).levels(text)) == marked
     assert "".join(segments(format, text)) == text
-
-
-@each
-@given(data=st.data())
-def test_segments_tile_whatever_is_left_of_a_document(format, data):
-    text = WHOLE[format]
-    start = data.draw(st.integers(0, len(text)))
-    end = data.draw(st.integers(start, len(text)))
-    damaged = text[:start] + data.draw(any_text) + text[end:]
-    for shown in (damaged, data.draw(documents)):
-        assert "".join(segments(format, shown)) == shown
-
-
-@each
-def test_the_finest_level_is_the_cut(format):
-    text = "".join(WHOLE.values())
-    for reader in (Mixed(format=format), Auto()):
-        levels = reader.levels(text)
-        assert levels[0].tolist() == reader.cut(text).tolist()
-        assert len(levels) == len(reader.level_names) == 3
 
 
 def test_formats_read_by_loops_that_end():
@@ -103,24 +64,6 @@ def test_prose_alone_is_cut_as_sentences_are():
 def test_an_unknown_format_is_named():
     with pytest.raises(ValueError, match=r"format must be one of diff, email.*was: 'word'"):
         Mixed(format="word")
-
-
-HOSTILE = [
-    *("```\n", "`" * 50 + "\n", "~", "~~~ `", "#", "# \n", "- ", "- a\n", "| ", "---\n", "a:\n"),
-    *(" \n", "<", "<a '", '<a "', "<p>", "</p>", "<pre>", "</pre>", "<script>a", "<!--", "<b>. "),
-    *("&", "\0", "\\documentclass", "\\begin{document}\n", "  \n", "\t", "[", "1. ", "\n"),
-    *("\ud800", "</b>. ", "=", "> ", ">\n", "From a 1999\n\n", "--- a\n+++ b\n", "::\n"),
-    *("::\n\n a\n", "\\", ".. code::\n", '"', '{"cells":[{"source":["', "$$\n", "$a"),
-    *("\\begin{a}\n", "- ```\n", "a|b\n-|-\n", "<!--\n", "&amp;", "<div>\n", "``a", "`a\n"),
-    *("\\begin{verbatim}\n", "From: a\n", "A" * 70 + "\n", "a\n---\n"),
-]
-
-
-@each
-def test_hostile_documents_take_linear_time(format):
-    for piece in HOSTILE:
-        texts = (piece * (size // len(piece)) for size in (4_000, 8_000))
-        assert not grows_too_fast(Mixed(format=format).cut, *texts, most=2.5, slack=0.05), piece
 
 
 def test_markdown_read_in_paragraphs_has_the_parts_of_its_lines(monkeypatch):

@@ -9,49 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segmenters import (
-    ArithmeticSteps,
-    ChainOfThought,
-    Coq,
-    Lines,
-    Metamath,
-    Newline,
-    Official,
-    Pattern,
-    RandomCuts,
-    Segmenter,
-    Sentences,
-    Stride,
-    mark,
-)
+from segmenters import Coq, Lines, Newline, Pattern, Segmenter, Sentences, mark
 from segmenters.align import ByteTable, anchors_from_offsets, byte_alphabet
 from segmenters.base import Machine
 from segmenters.streaming.online import Online
 from tests.segmenters.texts import any_text, byte_level, utf8_text
 
-SEGMENTERS = [
-    Sentences(backend="rules"),
-    Newline(),
-    Official(),
-    ArithmeticSteps(),
-    Lines(),
-    Lines(granularity="logical", language="python"),
-    ChainOfThought(),
-    Coq(),
-    Metamath(),
-    Stride(length=5),
-    RandomCuts(mean=5, seed=2),
-]
-each = pytest.mark.parametrize("segmenter", SEGMENTERS, ids=lambda s: type(s).__name__)
-
+each = pytest.mark.parametrize("segmenter", [Sentences(), Lines(), Coq()], ids=repr)
 _WORDS = [
     *("the", "a", "it", "Mr.", "U.S.", "e.g.", "went.", "Then?", "wait...", "3.", "5", "p.m."),
-    *("(so)", "=", "==", "1+2=3", "<=", "a.b@c.org", "[12]", "i.e.", ".", "''", "``", ",", ";"),
+    *("(so)", "1+2=3", "a.b@c.org", "[12]", ".", "''", "``", ",", ";", "(*", "*)", "- ", "2: {"),
     *("\u00abja\u00bb", "\u201cno.\u201d", "\u4f60\u597d\u3002", "\u300c\u662f\u3002\u300d"),
     *("\U0001f600", "\U0001f468\u200d\U0001f469", "caf\u00e9.", "\u0434\u0430.", "\u2022"),
-    *("\u03c4\u03b9;", "\u0561:", "\u0905\u0964", "\u0646\u061f", "\uff0e", "\u1362", "("),
-    *("f(a,", "[b", "])", ")", "'s'", '"""', "# c", "(*", "*)", "- ", "2: {", "$(", "$)", "$."),
-    *("$a", "Step 2.", "(b)", "Case 1:", "def", "return", "Qed.", "\\"),
+    *("\u03c4\u03b9;", "\u0561:", "\u0905\u0964", "\u0646\u061f", "\uff0e", "\u1362", '"""'),
 ]
 _SPACES = [" ", " ", " ", " ", "  ", "\n", "\n\n", "\r\n", "\t", "", "\u3000", "\u00a0"]
 
@@ -62,16 +32,6 @@ def prose(seed, words):
     return "".join(part.capitalize() if draw.random() < 0.2 else part for part in parts)
 
 
-@pytest.fixture(scope="module")
-def tokenizer():
-    return byte_level([prose(0, 3000)], 290)
-
-
-def pieces_of(tokenizer, ids):
-    alphabet = byte_alphabet()
-    return [bytes(alphabet[char] for char in tokenizer.id_to_token(index)) for index in ids]
-
-
 def online_marks(segmenter, pieces):
     online = Online(segmenter=segmenter)
     marks = [decided for piece in pieces for decided in online.push(piece)]
@@ -79,35 +39,14 @@ def online_marks(segmenter, pieces):
 
 
 @each
-def test_thousands_of_tokens_agree_with_the_batch(segmenter, tokenizer):
-    table = ByteTable.from_vocabulary(tokenizer.get_vocab())
-    straddling = 0
-    for seed in range(1, 3):
-        text = prose(seed, 500)
-        ids = tokenizer.encode(text).ids
-        pieces = pieces_of(tokenizer, ids)
-        batch = mark(table.anchors(text, ids), (segmenter.cut(text),))
-        assert online_marks(segmenter, pieces) == batch.tolist()
-        straddling += sum(0x80 <= piece[0] < 0xC0 for piece in pieces)
-    assert straddling > 100
-
-
-_SAID = (
-    *("We left. ", "It is in X. ", "He saw Paul. ", "So x = k. ", "Why? ", "Hm... "),
-    *("By J. Doe. ", "It is.\n"),
-)
-
-
-@pytest.mark.parametrize("segmenter", [Sentences(), ChainOfThought()], ids=["rules", "steps"])
-@pytest.mark.parametrize("run", [1, 3, 8])
-def test_text_that_turns_to_small_letters_and_back_agrees(segmenter, run):
-    draw = random.Random(run)
-    said = [draw.choice(_SAID) for _ in range(240)]
-    text = "".join(s.lower() if i // run % 2 else s for i, s in enumerate(said))
-    cuts = segmenter.cut(text)
-    assert len(cuts) > 120
-    marks = online_marks(segmenter, text)
-    assert [place for place, value in enumerate(marks) if value] == cuts[:-1].tolist()
+def test_thousands_of_tokens_agree_with_the_batch(segmenter):
+    tokenizer, alphabet = byte_level([prose(0, 3000)], 290), byte_alphabet()
+    table, text = ByteTable.from_vocabulary(tokenizer.get_vocab()), prose(1, 900)
+    ids = tokenizer.encode(text).ids
+    pieces = [bytes(alphabet[char] for char in tokenizer.id_to_token(index)) for index in ids]
+    batch = mark(table.anchors(text, ids), (segmenter.cut(text),))
+    assert online_marks(segmenter, pieces) == batch.tolist()
+    assert sum(0x80 <= piece[0] < 0xC0 for piece in pieces) > 100  # split characters
 
 
 @each
@@ -121,7 +60,8 @@ def test_any_text_in_any_pieces_agrees(segmenter, text, seed):
         pieces.append(rest[:size])
         rest = rest[size:]
     # The characters that hold the first and the last byte of a piece.
-    owner = [place for place, char in enumerate(text) for _ in _utf8(char)]
+    sizes = (len(char.encode("utf-8", "surrogatepass")) for char in text)
+    owner = [place for place, size in enumerate(sizes) for _ in range(size)]
     byte = 0
     for piece in pieces:
         held = owner[byte : byte + len(piece)]
@@ -131,16 +71,11 @@ def test_any_text_in_any_pieces_agrees(segmenter, text, seed):
     assert online_marks(segmenter, pieces) == batch.tolist()
 
 
-def _utf8(char):
-    return char.encode("utf-8", "surrogatepass")
-
-
-@each
 @given(text=any_text, taken_back=st.binary(max_size=9), share=st.floats(0, 1))
-def test_a_rollback_leaves_no_trace(segmenter, text, taken_back, share):
+def test_a_rollback_leaves_no_trace(text, taken_back, share):
     rest = text.encode("utf-8", "surrogatepass")
     place = int(share * len(rest))
-    online, straight = Online(segmenter=segmenter), Online(segmenter=segmenter)
+    online, straight = (Online(segmenter=Sentences()) for _ in range(2))
     for value in rest[:place]:
         assert online.push(bytes([value])) == straight.push(bytes([value]))
     saved = online.copy()
@@ -183,13 +118,6 @@ def test_broken_bytes_are_replaced():
     assert online.push(b"\xe3") == [] and online.finish() == [0]
     with pytest.raises(ValueError, match="push must not follow finish"):
         online.push(b"a")
-
-
-def test_the_state_stays_small():
-    online = Online(segmenter=Sentences())
-    for _ in range(3000):
-        online.push(" and so on, without end")
-    assert len(pickle.dumps(online)) < 8000
 
 
 def test_what_cannot_be_followed_or_read_is_refused():

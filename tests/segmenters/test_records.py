@@ -1,8 +1,5 @@
 """Records: what one is in each format, the laws of their machines, and broken files."""
 
-import os
-import random
-import re
 from itertools import pairwise
 
 import pytest
@@ -12,12 +9,6 @@ from segmenters.records.reading import LONGEST
 from segmenters.records.records import FORMATS
 from segmenters.registry import ROUTES
 from tests.segmenters.record_samples import SAMPLES, text_of, with_marks
-from tests.segmenters.texts import grows_too_fast
-
-# More for long fuzzing.
-TEXTS = int(os.environ.get("RECORD_TEXTS", "40"))
-each = pytest.mark.parametrize("format", SAMPLES)
-_SIGNS = ["\r", "\r\n", "\n", "\n\n", "\ud800", "\0", '"', "'", "#", "\\\n", " ", "\t", "x"]
 
 
 def segments(text, format):
@@ -30,61 +21,11 @@ def test_each_format_has_a_sample_and_a_route():
     assert set(FORMATS) <= set(ROUTES)
 
 
-@each
+@pytest.mark.parametrize("format", SAMPLES)
 def test_segments_are_the_records_that_readers_of_the_format_expect(format):
     text, segmenter = text_of(format), Records(format=format)
     assert with_marks(text, segmenter.levels(text)) == SAMPLES[format][1:]
     assert segmenter.levels(text)[0].tolist() == segmenter.cut(text).tolist()
-
-
-def texts(format, seed):
-    """Yield texts of this format's words in any order, and its sample with a few places changed."""
-    draw = random.Random(seed)
-    own = re.findall(r"\w+|\s|[^\w\s]", text_of(format)) + _SIGNS
-    other = re.findall(r"\w+|\s|[^\w\s]", text_of(draw.choice(list(SAMPLES))))
-    for _ in range(TEXTS // 2):
-        yield "".join(draw.choices(own, k=draw.randrange(60)))
-        text = text_of(format)
-        for _ in range(draw.randrange(1, 5)):
-            place = draw.randrange(len(text) + 1)
-            sign = draw.choice(["", draw.choice(own), draw.choice(other)])
-            text = text[:place] + sign + text[place + draw.randrange(6) :]
-        yield text
-
-
-@each
-def test_pieces_of_any_size_give_the_cuts_of_the_whole_in_time(format):
-    segmenter, draw = Records(format=format), random.Random(format)
-    for text in texts(format, seed=format):
-        cuts, *coarser = (cuts.tolist() for cuts in segmenter.levels(text))
-        assert cuts[0] == 0 and cuts[-1] == len(text) and cuts == sorted(set(cuts))
-        assert cuts == segmenter.cut(text).tolist()
-        assert all({*below} >= {*above} for below, above in pairwise([cuts, *coarser]))
-        machine, found, place = segmenter.machine(), [], 0
-        while place < len(text):
-            size = draw.choice((1, 1, 2, 5, 40))
-            found += machine.push(text[place : place + size])
-            place = machine.size
-            assert machine.decided >= place - 1 - segmenter.lookahead
-            known = [cut for cut in cuts if 0 < cut <= machine.decided]
-            assert [cut for cut in found if cut <= machine.decided] == known, text
-            machine = machine.copy()
-        found += machine.close()
-        assert [cut for cut in found if cut < len(text)] == cuts[1:-1], text
-
-
-UNITS = [
-    *('"', "'", "#", "\n", "\r", "[", "{", "$$", " ", "\\", "\\\n", "a:", "- ", "/*", ";"),
-    *("BEGIN ", "<<A\n", '"""', "@a{", "\t", "1\n00:", "=", 'a: "', "x", ',"', "CASE ", "[["),
-    *('${"', "a b ", "---\n", "\\.", "define ", "2026-01-01 ", "10:", "[1 ", "a.b ", "!a "),
-]
-
-
-@each
-@pytest.mark.parametrize("unit", UNITS[:: 1 if TEXTS > 40 else 8])
-def test_hostile_text_takes_linear_time(format, unit):
-    sizes = [unit * (size // len(unit)) for size in (5_000, 10_000)]
-    assert not grows_too_fast(Records(format=format).cut, *sizes, most=2.5, slack=0.05)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from segmenters.registry import (
     language_of_script,
 )
 from tests.segmenters.record_samples import marked_in
-from tests.segmenters.texts import any_text, grows_too_fast
+from tests.segmenters.texts import any_text
 
 
 @pytest.mark.parametrize(
@@ -112,16 +112,6 @@ def test_every_document_has_a_route(text, name, kind, meta):
     assert route(kind=kind, name=name, meta=meta, text=text) in ROUTES
     cuts = Auto().choose(text=text, kind=kind, name=name, meta=meta).cut(text)
     assert cuts[0] == 0 and cuts[-1] == len(text)
-
-
-@pytest.mark.parametrize(
-    "piece", ["1", "1 ", "\n", "  \n", "<", "$a ", "(", "1=", "</p>", "[a", "\\"]
-)
-def test_looking_at_hostile_text_is_linear(piece):
-    def look(text):
-        route(text=text)
-
-    assert not grows_too_fast(look, piece * 5_000, piece * 20_000, most=8, slack=0.1)
 
 
 def test_a_choice_is_a_segmenter_and_is_logged(caplog):

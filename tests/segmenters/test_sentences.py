@@ -20,7 +20,7 @@ from segmenters import Sentences
 from segmenters.prose import rules as sentence_rules
 from segmenters.prose import tables
 from segmenters.prose.ahead import REACH
-from tests.segmenters.texts import any_text, grows_too_fast
+from tests.segmenters.texts import any_text
 
 pytest.importorskip("spacy")
 RULES, AHEAD = Sentences(), Sentences(next_word=True)
@@ -220,20 +220,3 @@ def test_cuts_of_a_long_text_are_dense_in_sentences():
     assert len(text) > 1_000_000  # spaCy's usual limit
     for backend in ("rules", "spacy"):
         assert (np.diff(Sentences(backend=backend).cut(text)) == 23).all()
-
-
-@pytest.mark.parametrize(
-    ("segmenter", "units"),
-    [
-        (RULES, ["'\"", ".", " ", ". ", '."', ".\n", "\n ", "1. ", "a.", ". [1", "\u2022 "]),
-        (RULES, ["\u3002", "[", "- 1. "]),
-        (AHEAD, ["1) ", "1) 2) ", ". \u00bb ", ". '' ", "; ", ". . ", "\U0001f600 ", "a.B"]),
-        (AHEAD, ["! \U0001f600"]),
-    ],
-)
-def test_hostile_text_takes_linear_time(segmenter, units):
-    # Four times the text: 4 when linear, 16 when quadratic; the constant forgives the clock.
-    for unit in units:
-        for tail in ("", "x") if segmenter is RULES else ("",):
-            texts = ((unit * size)[:size] + tail for size in (10_000, 40_000))
-            assert not grows_too_fast(segmenter.cut, *texts, most=9, slack=0.02), unit

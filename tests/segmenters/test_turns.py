@@ -1,11 +1,8 @@
 """Conversations: where turns start, and that machines follow them."""
 
-import random
-from itertools import pairwise
-
 import pytest
 
-from segmenters import ChainOfThought, Lines, Turns, route
+from segmenters import ChainOfThought, Turns, route
 
 # "@@" starts a segment, "##" a segment that starts a turn.
 TEMPLATES = [
@@ -28,12 +25,6 @@ LOGS = [
     "[03.01.2024, 09:10:22] +49 170 12: Hi. @@You\n##[03.01.2024, 09:11:22] \U0001f431 Cat: Yes",
     "\u0411\u043e\u0431: \u0414\u0430. @@\u041d\u0443 \u0434\u0430.\n"
     "##\u0410\u043d\u043d\u0430: \u041d\u0435\u0442, \u043d\u0435\u0442.",
-]
-SIGNS = [
-    *("<|im_start|>", "user\n", "<|im_end|>", "\n", "<s>", "[INST]", "[/INST]", "</s>", " "),
-    *("a. B", "A", "User:", "**AI:**", "### Response:", "\n\n", "<|start_header_id|>", "x"),
-    *("\\[ a", "\\]", "<|end_header_id|>", "<\uff5cUser\uff5c>", "$$", "<", "|", ": ", "\r"),
-    *("Mr. A", "The one", "**"),
 ]
 
 
@@ -62,45 +53,3 @@ def test_turns_of_transcripts_and_logs(marked):
     text, segments, turns = read(marked)
     assert [cuts[1:-1].tolist() for cuts in Turns(names=True).levels(text)] == [segments, turns]
     assert route(text=(text + "\n") * 3) == "transcript"
-
-
-@pytest.mark.parametrize("level", [0, 1])
-def test_a_conversation_is_followed_exactly_in_any_pieces(level):
-    draw, segmenter = random.Random(level), Turns(of=ChainOfThought())
-    for _ in range(250):
-        text = "".join(draw.choices(SIGNS, k=draw.randint(1, 14)))
-        cuts = segmenter.levels(text)[level][1:-1].tolist()
-        machine, found, place = segmenter.level_machine(level), [], 0
-        while place < len(text):
-            size = draw.choice((1, 1, 2, 5))
-            found += machine.copy().push(text[place : place + size])
-            machine.push(text[place : place + size])
-            place = min(place + size, len(text))
-            known = min(machine.decided, place - 1)
-            assert {cut for cut in found if cut <= known} == {cut for cut in cuts if cut <= known}
-        assert sorted({cut for cut in found + machine.close() if 0 < cut < len(text)}) == cuts
-
-
-def test_segments_of_conversations_tile_the_text_and_levels_are_nested():
-    draw = random.Random(8)
-    for _ in range(250):
-        text = "".join(draw.choices([*SIGNS, "Bob: ", "10:15 ", "<joe> "], k=draw.randint(0, 14)))
-        for names in (False, True):
-            fine, coarse = Turns(names=names).levels(text)
-            assert fine[0] == 0 and fine[-1] == len(text)
-            assert all(start < end for start, end in pairwise(fine.tolist()))
-            assert set(coarse.tolist()) <= set(fine.tolist())
-
-
-@pytest.mark.parametrize(
-    ("segmenter", "reason"),
-    [
-        (Turns(), "set of=chain_of_thought"),
-        (Turns(names=True, of=ChainOfThought()), "set names=false"),
-        (Turns(of=Lines(granularity="logical")), "set language=python"),
-    ],
-    ids=repr,
-)
-def test_what_cannot_be_followed_is_refused_with_the_reason(segmenter, reason):
-    with pytest.raises(ValueError, match=reason):
-        segmenter.machine()

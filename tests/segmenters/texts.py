@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 # What the rules look at, from many scripts, with white space of all kinds, NUL and lone surrogates.
-_PIECES = [
+PIECES = [
     *".!?,;:=()[]'\"*-_ \t\n\r\f\v\0",
     *"\u2026\u3002\uff01\uff0e\u300c\u300d\u0964\u061f\u06d4\u0589\u2022\u00ab\u00bb\u201c\u201d\u2019",
     *"\u00a0\u2028\u2029\u3000\u0085\x1c\u200b\ufeff",
@@ -18,9 +18,9 @@ _PIECES = [
     *("Yes", "no", "I. ", "1. ", " [1]", "am 3. ", "\u3002\u300d", "\u2022 x", "    "),
     *("\n***\n", "\n%\n", "\n- - -", '"?" (', "Chapter 7. ", "\u2060"),
 ]
-soup = st.lists(st.sampled_from(_PIECES), max_size=40).map("".join)
+soup = st.lists(st.sampled_from(PIECES), max_size=40).map("".join)
 # A few pieces that come back: what follows what is met far more often.
-few = st.lists(st.sampled_from(_PIECES), min_size=2, max_size=5, unique=True).flatmap(
+few = st.lists(st.sampled_from(PIECES), min_size=2, max_size=5, unique=True).flatmap(
     lambda pieces: st.lists(st.sampled_from(pieces), max_size=40).map("".join)
 )
 any_text = st.one_of(soup, few, st.text(st.characters(codec=None), max_size=60))

@@ -1,7 +1,6 @@
 """Levels that are kept, bounds on length, and the same while text is written."""
 
 import dataclasses
-import pickle
 import random
 import unicodedata
 from itertools import pairwise
@@ -29,7 +28,7 @@ from segmenters.align import anchors_from_offsets
 from segmenters.base import Machine, Window
 from segmenters.levels.bounds import Bound, joined
 from segmenters.streaming.online import Online
-from tests.segmenters.texts import any_text, grows_too_fast
+from tests.segmenters.texts import any_text
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,26 +93,6 @@ IN_TOKENS = [
     Levels(of=Sentences(), longest="1 token"),
     Levels(of=Clauses(of=Newline()), keep=["segment"], longest="4 tokens"),
 ]
-each = pytest.mark.parametrize("segmenter", FOLLOWED, ids=repr)
-
-
-@each
-@given(text=TEXTS, seed=st.integers(0, 99))
-def test_machines_give_the_cuts_of_every_level(segmenter, text, seed):
-    for level, cuts in enumerate(segmenter.levels(text)):
-        machine, draw, found, place = segmenter.level_machine(level), random.Random(seed), [], 0
-        while place < len(text):
-            size = draw.choice((1, 2, 9))
-            found += machine.push(text[place : place + size])
-            place = min(place + size, len(text))
-            decided = [cut for cut in found if cut <= machine.decided]
-            assert decided == [cut for cut in cuts[1:-1].tolist() if cut <= machine.decided]
-            twin = machine.copy()
-            assert twin == pickle.loads(pickle.dumps(machine))
-            twin.push("x. \n\n%")
-            assert twin != machine
-        found += machine.close()
-        assert [cut for cut in found if cut < len(text)] == cuts[1:-1].tolist()
 
 
 def tokens_of(text, seed):
@@ -280,14 +259,3 @@ def test_one_level_without_a_bound_is_the_segmenter_itself():
     assert two["segmenter"] == "segmenters.Levels"
     assert two["parameters"]["keep"] == ("line", "book")
     assert two["parameters"]["of"]["_target_"].endswith("Verses")
-
-
-HOSTILE = ["a", " ", "\n", ",", ", ", "\u0301", "e\u0301", "a" + "\u0301" * 99, ".", '."', "\r"]
-
-
-@pytest.mark.parametrize("sign", [*HOSTILE, "\U0001f1e9"], ids=ascii)
-def test_time_is_linear(sign):
-    for of, longest in ((Stride(length=10**9), 100), (Newline(), 7)):
-        segmenter = Levels(of=of, longest=longest)
-        text = sign * (20_000 // len(sign))
-        assert not grows_too_fast(segmenter.cut, text, 2 * text, most=2.5, slack=0.2)

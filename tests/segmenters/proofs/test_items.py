@@ -1,15 +1,10 @@
 """Levels of proofs: '@l' begins a lemma, '@t' a theory (paragraph, section); also while written."""
 
-import random
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import segmenters
-from tests.segmenters.proofs.test_laws import PIECES
-from tests.segmenters.texts import any_text
 
 LEVELS = {
     segmenters.Coq(): """Require Import Arith.
@@ -196,31 +191,3 @@ def test_lemmas_and_theories_begin_here(segmenter):
         found += "@t" * marks[2] or "@l" * marks[1]
         found += sign
     assert found == LEVELS[segmenter].removeprefix("@t")
-
-
-@pytest.mark.parametrize(
-    "segmenter",
-    [s for s in LEVELS if not isinstance(s, segmenters.LaTeXProofs)],
-    ids=lambda s: type(s).__name__,
-)
-@given(data=st.data(), seed=st.integers(0, 99))
-def test_levels_are_the_same_while_text_is_written(segmenter, data, seed):
-    lines = TEXTS[segmenter].splitlines(keepends=True)
-    some = st.sampled_from([*lines, *PIECES[segmenter], "\n", "\n\n", " ", "x"])
-    text = data.draw(st.one_of(st.lists(some, max_size=30).map("".join), any_text))
-    draw = random.Random(seed)
-    for level, cuts in enumerate(segmenter.levels(text)):
-        machine, found, place = segmenter.level_machine(level), [], 0
-        while place < len(text):
-            found += machine.push(text[place : place + draw.choice((1, 2, 5, 40))])
-            place = machine.size
-            known = [cut for cut in cuts.tolist() if 0 < cut <= machine.decided]
-            assert [cut for cut in found if cut <= machine.decided] == known
-            machine = machine.copy()
-        found += machine.close()
-        assert [cut for cut in found if cut < len(text)] == cuts.tolist()[1:-1]
-
-
-def test_a_document_in_latex_is_followed_on_no_level():
-    with pytest.raises(ValueError, match="the end of a formula or listing"):
-        segmenters.LaTeXProofs().level_machine(1)
