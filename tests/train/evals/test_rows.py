@@ -91,9 +91,7 @@ def test_the_interval_holds_the_mean_as_often_as_it_says():
     assert half_width([1.0]) == math.inf and math.isnan(half_width([1.0, math.nan]))
 
 
-def test_an_interval_of_shares_ends_where_shares_do_and_one_value_has_none():
-    assert interval([0.0, 1.0], share=True) == (0.0, 1.0)
-    assert interval([0.0, 1.0])[0] < 0
+def test_one_value_has_no_interval():
     assert interval([1.0]) is None and interval([1.0, math.nan]) is None
     assert over_documents(np.array([3.0]), np.array([2])) is None
     assert over_documents(np.array([3.0, 0.0]), np.array([2, 0])) is None

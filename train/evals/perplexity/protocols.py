@@ -224,19 +224,18 @@ class BipeBlocks(Protocol):
 
     length: int
     batch: int = 8
-    drop_last: bool = True
 
     @property
     def definition(self) -> str:
-        dropped = "the rest and the last full block are" if self.drop_last else "the rest is"
         return (
-            f"Documents joined and cut into blocks of {self.length} tokens across documents; "
-            f"{dropped} dropped, and the first token of a block is not scored (eval.py of the "
-            f"released BiPE, which averages over batches of {self.batch} blocks)."
+            f"Documents joined and cut into blocks of {self.length} tokens across documents; the "
+            "rest and the last full block are dropped, and the first token of a block is not "
+            f"scored (eval.py of the released BiPE, which averages over batches of {self.batch} "
+            "blocks)."
         )
 
     def windows(self, ends: Sequence[int]) -> list[Window]:
-        blocks = (ends[-1] if ends else 0) // self.length - self.drop_last
+        blocks = (ends[-1] if ends else 0) // self.length - 1
         starts = range(0, max(0, blocks) * self.length, self.length)
         return [Window(start=start, stop=start + self.length, first=start) for start in starts]
 
@@ -252,7 +251,7 @@ class Yarn(Protocol):
     """The protocol of the YaRN release (eval/perplexity.py): sliding windows after a start token.
 
     Perplexity is exp of the mean over windows: a short last one weighs as much as a full one.
-    length: tokens read at once, with the start token. truncate: only the first of a document.
+    length: tokens read at once, with the start token.
     """
 
     name: ClassVar[str] = "yarn"
@@ -260,7 +259,6 @@ class Yarn(Protocol):
     length: int
     stride: int
     start_token: int | None = None
-    truncate: bool = False
 
     def __post_init__(self) -> None:
         _require_stride(self.stride, self._text)
@@ -272,20 +270,14 @@ class Yarn(Protocol):
     @property
     def definition(self) -> str:
         behind = "" if self.start_token is None else f" after token {self.start_token}"
-        slides = "only the first of a document" if self.truncate else f"stride {self.stride}"
         return (
-            f"Windows of {self._text} tokens{behind}, {slides}, each scoring the tokens not "
-            "scored by earlier ones (eval/perplexity.py of the YaRN release, which averages over "
-            "windows)."
+            f"Windows of {self._text} tokens{behind}, stride {self.stride}, each scoring the "
+            "tokens not scored by earlier ones (eval/perplexity.py of the YaRN release, which "
+            "averages over windows)."
         )
 
     def windows(self, ends: Sequence[int]) -> list[Window]:
-        if not self.truncate:
-            return _sliding(ends, length=self._text, stride=self.stride)
-        return [
-            Window(start=begin, stop=min(begin + self._text, end), first=begin)
-            for begin, end in _documents(ends)
-        ]
+        return _sliding(ends, length=self._text, stride=self.stride)
 
     def averages(self, losses: Losses) -> Mapping[str, float]:
         return {"mean_of_windows": _mean(losses.window_means())}

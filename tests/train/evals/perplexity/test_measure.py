@@ -72,7 +72,7 @@ def measured(model, texts, *, lengths=LENGTHS, tokens_per_batch=128):
     made = Perplexity(choice=windows, documents=1, tokens_per_batch=tokens_per_batch)
     for length in lengths:
         protocol = windows.at(length, row_length=ROW)
-        for one in made.rows(texts, protocol, partial(Row, length=length), model):
+        for one in made.rows(texts, protocol, partial(Row, length=length), {}, model):
             found.setdefault(one.measure, []).append(one.value)
             found["note"] = one.note or found["note"]
             if one.measure == "nll_by_position":
