@@ -102,13 +102,12 @@ def is_part(scores: Mapping[str, Any]) -> bool:
     return made < int(scores.get("examples", made))
 
 
-def rows_of(scores: Mapping[str, Any], *, run: str, arm: str, seed: int | None) -> Iterator[Row]:
-    """Yield the contents of `scores.json` as rows of a run; their source is the split."""
-    of_run: dict[str, Any] = {"run": run, "arm": arm, "seed": seed}
-    of_run |= {"source": str(scores["split"]), "task": str(scores["task"])}
+def rows_of(scores: Mapping[str, Any]) -> Iterator[Row]:
+    """Yield the contents of `scores.json` as rows; their source is the split."""
+    at: dict[str, Any] = {"source": str(scores["split"]), "task": str(scores["task"])}
 
     def row(name: str, value: float, unit: str, note: str = "") -> Row:
-        return Row(measure=f"scrolls_{name}", value=value, unit=unit, note=note, **of_run)
+        return Row(measure=f"scrolls_{name}", value=value, unit=unit, note=note, **at)
 
     made, right = scores["statistics"]["predictions"], scores["statistics"]["references"]
     if scores["score"] is not None:
