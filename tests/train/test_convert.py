@@ -184,19 +184,6 @@ def test_what_was_measured_is_in_the_card(run, convert, tmp_path):
     assert "| tokens | 64 |\n|---|---:|\n| perplexity proofs | 3.25 |" in card
 
 
-def test_a_flat_model_is_a_plain_llama(run, convert, tmp_path):
-    model, notes = load_model(run / "model")
-    inter = model.config.encoding["inter"]
-    flat = Decoder(replace(model.config, encoding=inter))
-    beside = {path.name: path.read_text() for path in (run / "model").glob("tokenizer*")}
-    save_model(flat, tmp_path / "flat" / "model", notes=notes, beside=beside)
-    assert convert("flat", "to=hf", "out=hf")[0] == 0
-    config = json.loads((tmp_path / "hf" / "config.json").read_text())
-    assert config["model_type"] == "llama"
-    assert not (tmp_path / "hf" / "segmenter.json").exists()
-    assert "import bipe.hf" not in (tmp_path / "hf" / "README.md").read_text()
-
-
 def test_a_stretched_model_names_its_stretched_length(run, convert, tmp_path):
     words = ["name=far", "stretch=yarn", "stretch.factor=4.0", "steps=0"]
     assert main(["extend", f"checkpoint={run}", f"out={tmp_path}", *words]) == 0

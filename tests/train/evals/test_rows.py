@@ -72,15 +72,6 @@ def test_a_cell_takes_the_place_of_another_of_its_name_and_gives_it_back(tmp_pat
         Journal(tmp_path / FILE)
 
 
-def test_rows_of_other_weights_are_not_kept(tmp_path):
-    journal = Journal(tmp_path / FILE)
-    for weights, value in (("old", 1.0), ("new", 2.0), ("", 3.0)):
-        journal.append(f"of {weights}", [row(value, length=int(value))], weights=weights)
-    journal.forget_others("new")
-    assert Journal(tmp_path / FILE).rows() == journal.rows()
-    assert [one.value for one in journal.rows()] == [2.0, 3.0]
-
-
 def test_the_interval_holds_the_mean_as_often_as_it_says():
     random.seed(5)
     held = 0

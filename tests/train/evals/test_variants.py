@@ -63,13 +63,6 @@ def test_a_flat_encoding_counts_tokens_and_a_factor_can_be_fixed():
     assert factors == {8.0}
 
 
-def test_what_cannot_be_stretched_is_left_out_with_the_reason():
-    found = made(small_decoder("flat_alibi").config)
-    assert not found.pop("none")[1]
-    assert set(found) == {f"{name} (tokens)" for name in METHODS if name != "none"}
-    assert all("cannot be stretched" in misfit for _, misfit in found.values())
-
-
 def test_a_model_that_was_stretched_is_measured_as_it_is():
     config = small_decoder("flat_rope").config
     longer = made(config)["yarn (tokens)"][0].config_at(64)
