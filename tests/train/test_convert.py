@@ -123,20 +123,8 @@ def test_the_dtype_is_as_stored_or_as_asked(run, convert, tmp_path):
     assert all(map(torch.equal, first.state_dict().values(), last.state_dict().values()))
 
 
-def test_an_older_run_takes_tokenizer_and_segmenter_from_its_data(run, convert, tmp_path, data):
-    """A model folder that holds weights and notes alone."""
-    model, notes = load_model(run / "model")
-    old = {key: notes[key] for key in notes.keys() - {"documents", "training", "versions"}}
-    save_model(model, tmp_path / "old" / "model", notes=old)
-    shutil.copy(run / "config.yaml", tmp_path / "old")
-    assert convert("old", "to=hf", "out=hf", f"data={data}")[0] == 0
-    assert convert(run, "to=hf", "out=new", f"data={data}")[0] == 0
-    for name in ("tokenizer.json", "segmenter.json", "config.json", "model.safetensors"):
-        assert (tmp_path / "hf" / name).read_bytes() == (tmp_path / "new" / name).read_bytes()
-    cards = [(tmp_path / name / "README.md").read_text().splitlines() for name in ("hf", "new")]
-    assert [line for line in cards[1] if line not in cards[0]][1:] == [
-        "- versions: bipe=0.1.0, torch=" + torch.__version__
-    ]
+def test_the_id_table_is_measured_on_the_data(run, convert, tmp_path, data):
+    assert convert(run, "to=hf", "out=hf", f"data={data}")[0] == 0
     table = json.loads((tmp_path / "hf" / "config.json").read_text())["segment_table"]["about"]
     assert table["disagreement"] == 0
     assert table["tokens"] > 1000
@@ -194,19 +182,6 @@ def test_what_was_measured_is_in_the_card(run, convert, tmp_path):
     assert convert("run", "to=hf", "out=hf")[0] == 0
     card = (tmp_path / "hf" / "README.md").read_text()
     assert "| tokens | 64 |\n|---|---:|\n| perplexity proofs | 3.25 |" in card
-
-
-def test_a_flat_model_is_a_plain_llama(run, convert, tmp_path):
-    model, notes = load_model(run / "model")
-    inter = model.config.encoding["inter"]
-    flat = Decoder(replace(model.config, encoding=inter))
-    beside = {path.name: path.read_text() for path in (run / "model").glob("tokenizer*")}
-    save_model(flat, tmp_path / "flat" / "model", notes=notes, beside=beside)
-    assert convert("flat", "to=hf", "out=hf")[0] == 0
-    config = json.loads((tmp_path / "hf" / "config.json").read_text())
-    assert config["model_type"] == "llama"
-    assert not (tmp_path / "hf" / "segmenter.json").exists()
-    assert "import bipe.hf" not in (tmp_path / "hf" / "README.md").read_text()
 
 
 def test_a_stretched_model_names_its_stretched_length(run, convert, tmp_path):
@@ -293,15 +268,13 @@ def test_a_tokenizer_of_another_model(run, folder, refused, tmp_path):
     assert "ids up to 279" in refused(*words)
 
 
-def test_a_run_without_tokenizer_and_data_and_a_full_disk_leave_nothing(
-    run, refused, tmp_path, monkeypatch
-):
+def test_a_run_without_tokenizer_and_a_full_disk_leave_nothing(run, refused, tmp_path, monkeypatch):
     def full(*args, **options):
         raise OSError(28, "No space left on device", "x")
 
     model, notes = load_model(run / "model")
     save_model(model, tmp_path / "old" / "model", notes=notes)
     told = refused("old", "to=hf", "out=x")
-    assert "model/tokenizer.json and the data of old are missing: set" in told
+    assert "model/tokenizer.json is missing; set tokenizer=FILE" in told
     monkeypatch.setattr("bipe.layouts.folders.save_file", full)
     assert "no room is left to write it" in refused(run, "to=hf", "out=x")

@@ -21,7 +21,7 @@ from segmenters import ArithmeticSteps, TokenMarker, anchors_from_offsets, mark
 from tests.train.data.tokenizer_kinds import FRAGMENTS, KINDS
 from tests.train.studies import typed
 from train.cli import main
-from train.commands.generate import Screen, Stream, Text
+from train.commands.generate import Screen, Text
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.launch.composition import composed
@@ -264,16 +264,6 @@ def test_nothing_certain_is_held_back():
     assert row.push(b"two \xf0\x9f\x98") == "\ntwo "
     assert row.push(b"\x80") == "\N{GRINNING FACE}"
     assert row.push(b"\xe4") + row.finish() == "\ufffd"
-
-
-def test_rows_behind_the_first_wait_for_their_turn():
-    shown = []
-    stream = Stream(rows=2, pieces=[b"a", b"b"], stops=[], show=shown.append)
-    for row, token in ((0, 0), (1, 1), (0, 1), (1, 1)):
-        stream.push(row, token)
-    assert shown == ["--- 1 of 2\n", "a", "b"]
-    stream.finish()
-    assert "".join(shown) == "--- 1 of 2\nab\n--- 2 of 2\nbb\n"
 
 
 @pytest.mark.parametrize("kind", KINDS)

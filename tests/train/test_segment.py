@@ -249,13 +249,6 @@ def test_broken_text_is_shown_with_a_warning(file, segment):
     assert json.loads(shown.out)["characters"]["total"] == 20
 
 
-def test_text_in_utf_16_is_read_and_this_is_told(file, segment):
-    file.write_bytes("One. Two.".encode("utf-16"))
-    shown = segment(file, "--json")
-    assert shown.err == f"bipe: {file}: read as utf-16\n"
-    assert json.loads(shown.out)["characters"]["total"] == 9
-
-
 def test_folders_are_tables(file, segment, facts):
     (file.parent / "b").mkdir()
     (file.parent / "b" / "c.py").write_text("x = 1\n")

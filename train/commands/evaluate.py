@@ -33,7 +33,7 @@ from train.evals.probes.haystack import Haystack, Texts
 from train.evals.probes.measure import NAMES, Plan, Probe
 from train.evals.rows import FILE, Journal, left_out
 from train.evals.texts import HeldOut
-from train.evals.variants import Ways, variants
+from train.evals.variants import variants
 from train.fit import runs
 from train.fit.checkpoints.places import (
     Place,
@@ -128,14 +128,11 @@ def _jobs(
     if sweep is None:
         return
     methods = {name: sweep.stretch.get(name) for name in sweep.methods}
-    ways = Ways(methods=methods, units=sweep.units, factor=sweep.factor)
-    for variant in variants(
-        subject.config, ways, notes=run.notes, lengths=lengths, row_length=row_length,
-        allowed=config.allowed,
-    ):  # fmt: skip
-        stretched = replace(subject, variant=variant.name, configs=variant.configs)
-        if variant.left_out:
-            yield stretched, "", _LeftOut(variant.left_out)
+    for stretched, misfit in variants(
+        subject, methods, units=sweep.units, factor=sweep.factor, allowed=config.allowed
+    ):
+        if misfit:
+            yield stretched, "", _LeftOut(misfit)
             continue
         for name, measurement in measurements.items():
             if name in _OF_VARIANTS:

@@ -44,7 +44,7 @@ from train.data.rows.sets import DataSets
 from train.data.store.folder import MANIFEST, folders_of
 from train.disk.files import sha256, write_changed
 from train.errors import ConfigError, DataError, as_config_error, nearest
-from train.evals.rows import FILE, Journal, key_of
+from train.evals.rows import FILE, Journal, key_of, of_run
 from train.evals.scoring.benchmark import (
     FORMAT,
     SCORES,
@@ -68,7 +68,6 @@ from train.tasks.scrolls.examples import SPLITS, Example, Task
 from train.tasks.scrolls.prepared import OUTPUT_LEVEL, prepare_examples
 from train.tasks.scrolls.submission import (
     check_submission,
-    refuse_faults,
     write_predictions,
     write_submission,
 )
@@ -285,8 +284,6 @@ def _decode(
     texts = {id: one.text for id, one in made.items()}
     path = place / f"{task.name}.json"
     write_predictions(path, texts)
-    checked = check_submission(path, ids={task.name: [e.id for e in examples]}, task=task.name)
-    refuse_faults(path, checked.faults)
     references = {example.id: example.references for example in examples if example.references}
     found = score(texts, references, metric=task.metric) if references else None
     result = {
@@ -313,7 +310,7 @@ def _decode(
     run = read_run(Place.of(folder))
     measured = Journal(folder / FILE)
     if (key := key_of([made_by, result])) not in measured:
-        rows = rows_of(result, run=run.name, arm=run.arm, seed=run.seed)
+        rows = of_run(rows_of(result), run)
         name = f"scrolls {result['task']} of {result['split']}"  # replaces older scores
         measured.append(key, rows, name=name, weights=weights)
     told = "no references to score" if found is None else f"{task.metric} {found.score:.2f}"

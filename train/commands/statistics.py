@@ -14,10 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from segmenters.wording import counted, visible
+from segmenters.wording import counted
 from train.commands.before.needs import data_of_study
 from train.config import Config
 from train.data.preparing.statistics import SEGMENT_EDGES
@@ -28,9 +26,10 @@ from train.disk.files import write_whole
 from train.errors import ConfigError, DataError, nearest
 from train.evals.statistics import source_statistics
 from train.fit.machine import environment
-from train.report.formats import DAGGER, amount, percent, short
+from train.report.content import terminal_tables
 from train.report.load import GROWTH
 from train.report.page import statistics_page
+from train.report.sections.data import growth
 
 
 def count_segments(config: Config) -> Path:
@@ -80,7 +79,8 @@ def count_segments(config: Config) -> Path:
     page = path.with_suffix(".html")
     write_whole(page, statistics_page(result))
     write_whole(path, json.dumps(result, indent=1) + "\n")
-    Console().print(statistics_table(found))
+    for table in terminal_tables([growth(result)]):
+        Console().print(table)
     print(f"\nnumbers: {path}\nfigures: {page}")
     return path
 
@@ -99,42 +99,3 @@ def _pieces(sets: DataSets) -> tuple[bytes, ...] | None:
     except DataError as fault:
         print(f"{sets.folder}: separators are not shown: {fault}", file=sys.stderr)
         return None
-
-
-def statistics_table(sources: Mapping[str, Any]) -> Table:
-    """Return the claims of figure 1 of the BiPE paper in numbers, one column per source."""
-    table = Table(title="Segments against the length of documents", title_justify="left")
-    table.add_column("", no_wrap=True)
-    for name in sources:
-        table.add_column(Text(visible(name)), justify="right")
-    columns = [_column(held) for held in sources.values()]
-    for line in columns[0] if columns else ():
-        table.add_row(line, *(Text(column[line]) for column in columns))
-    if any(DAGGER in column.values() for column in columns):
-        table.caption = f"{DAGGER} undefined: too few documents, or all of them alike"
-        table.caption_justify = "left"
-    return table
-
-
-def _column(held: Mapping[str, Any]) -> dict[str, str]:
-    lengths, growth, pairs = held["tokens_per_segment"], held["growth"], held["distance"]["pairs"]
-    chance = [pair["by_chance"] for pair in pairs]
-    slope = growth and growth["slope"]
-    ends = (held["separators"] or {"characters": []})["characters"][:3]
-    return {
-        "segmenter": str(held["segmenter"].get("segmenter", "")).rpartition(".")[2],
-        "documents": amount(held["documents"]),
-        "segments": amount(held["segments"]),
-        "tokens per segment": short(lengths["mean"]) if lengths else DAGGER,
-        "of one token": percent(lengths["share_of_length_1"], 1) if lengths else DAGGER,
-        "segments per 1000 tokens (slope)": DAGGER if slope is None else short(1000 * slope),
-        "R\u00b2 of the line": _number(growth and growth["r2"]),
-        "exponent (1: in proportion)": _number(growth and growth["exponent"]),
-        "JS distance of bins, mean": _number(held["distance"]["mean"]),
-        "by chance": _number(sum(chance) / len(chance) if chance else None),
-        "ended by": ", ".join(f"{visible(e['character'])} {percent(e['share'])}" for e in ends),
-    }
-
-
-def _number(value: float | None) -> str:
-    return DAGGER if value is None else f"{value:.3f}"

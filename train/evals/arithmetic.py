@@ -29,7 +29,7 @@ from train.data.tokenizing.tokenizers import Tokenizer
 from train.errors import DataError
 from train.evals.intervals import wilson
 from train.evals.loop import Cell, Measurement, Subject
-from train.evals.rows import Row, key_of, left_out
+from train.evals.rows import Row, key_of
 from train.tasks.arithmetic.chains import ArithmeticProblems
 from train.tasks.arithmetic.problems import (
     EQUALS,
@@ -115,11 +115,8 @@ class Arithmetic(Measurement):
                 name=f"of {self.source} with {counted(count, 'operator')}",
                 depends_on=[key_of(on), count],
                 cost=sum(len(problem.text) for problem in asked),
-                measure=partial(self.rows, asked=asked, of=partial(of, operators=count))
-                if asked
-                else left_out(f"no problem with {counted(count, 'operator')} is held out",
-                              **of.keywords, operators=count),
-            )  # fmt: skip
+                measure=partial(self.rows, asked=asked, of=partial(of, operators=count)),
+            )
 
     def _drawn(self, count: int) -> Sequence[Problem]:
         task = self.task

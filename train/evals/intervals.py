@@ -28,13 +28,10 @@ def half_width(values: Sequence[float]) -> float:
     return (_T[freedom - 1] if freedom <= len(_T) else 2.0) * stdev(values) / math.sqrt(len(values))
 
 
-def interval(values: Sequence[float], *, share: bool = False) -> Interval | None:
-    """Return Student's interval of a mean, or None if it is not finite; share: clip to 0 and 1."""
+def interval(values: Sequence[float]) -> Interval | None:
+    """Return Student's interval of a mean, or None if it is not finite."""
     half = half_width(values)
-    if not math.isfinite(half):
-        return None
-    low, high = fmean(values) - half, fmean(values) + half
-    return (max(0.0, low), min(1.0, high)) if share else (low, high)
+    return (fmean(values) - half, fmean(values) + half) if math.isfinite(half) else None
 
 
 def wilson(right: int, total: int) -> Interval:

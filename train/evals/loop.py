@@ -16,7 +16,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from statistics import fmean
 from typing import Any
@@ -32,7 +32,7 @@ from bipe.build import ALLOWED
 from segmenters.wording import counted
 from train import stop
 from train.disk.files import write_whole
-from train.evals.rows import FILE, LEFT_OUT, Journal, Row, key_of, left_out
+from train.evals.rows import FILE, LEFT_OUT, Journal, Row, key_of, left_out, of_run
 from train.evals.texts import HeldOut
 from train.fit.checkpoints.places import Place
 from train.fit.checkpoints.reading import load_place
@@ -123,11 +123,8 @@ class _Planned:
         return key_of([self.measured, self.subject.variant])
 
     def filled(self, rows: Iterable[Row]) -> list[Row]:
-        run, variant = self.subject.run, self.subject.variant
-        return [
-            replace(row, run=run.name, arm=run.arm, seed=run.seed, step=run.step, variant=variant)
-            for row in list(rows) or left_out("there is nothing to measure")
-        ]
+        run, there = self.subject.run, list(rows) or left_out("there is nothing to measure")
+        return of_run(there, run, step=run.step, variant=self.subject.variant)
 
 
 class _Run:

@@ -18,6 +18,7 @@ from typing import Any
 from train.disk.files import append, write_whole
 from train.errors import DataError
 from train.fit.runs import EVALUATION
+from train.fit.trained_run import TrainedRun
 
 FILE = EVALUATION
 # Next to the row's fields: its cell, its place in it, the cell's size; on the first line of a cell
@@ -61,6 +62,11 @@ class Row:
 LEFT_OUT = "left_out"  # measure of a cell that was not measured; its note is the reason
 _VALUES = ("value", "low", "high", "note")
 PLACE = tuple(field.name for field in fields(Row) if field.name not in _VALUES)
+
+
+def of_run(rows: Iterable[Row], run: TrainedRun, **at: Any) -> list[Row]:
+    """Return the rows with the names of their run; at: further fields."""
+    return [replace(row, run=run.name, arm=run.arm, seed=run.seed, **at) for row in rows]
 
 
 def key_of(depends_on: Any) -> str:

@@ -78,13 +78,16 @@ class HeldOut:
 
     def _cut(self, data: DataSet, lengths: Sequence[int], limit: int) -> Excerpts:
         sizes = np.diff(data.document_ends, prepend=0)
+        short = (
+            f"{data.folder}: no document has {min(lengths)} tokens, the shortest length asked for "
+            f"(row_length times evaluate.lengths); the longest has {sizes.max(initial=0)}"
+        )
         halves = (min(lengths) >> n for n in range(1, min(lengths).bit_length()))
         shorter = [half for half in halves if half >= SHORTEST]
         for length in [*sorted(lengths, reverse=True), *shorter]:
             documents = np.flatnonzero(sizes >= length)[:limit].tolist()
             if documents:
                 if length in shorter:
-                    short = _short(data, min(lengths), int(sizes.max()))
                     told = f"{short}; measured at {length}. For more, {_LONGER}"
                     print(f"bipe: warning: {told}", file=sys.stderr)
                 spans = [slice(start, start + length) for start, _ in map(data.span, documents)]
@@ -93,15 +96,7 @@ class HeldOut:
                 texts = (self.tokenizer.decode(row) for row in tokens)
                 size = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
                 return Excerpts(tokens, marks, size)
-        short = _short(data, min(lengths), int(sizes.max(initial=0)))
         raise DataError(f"{short}. Set evaluate.lengths=[1, 2] if they begin above 1, {_LONGER}")
-
-
-def _short(data: DataSet, asked: int, longest: int) -> str:
-    return (
-        f"{data.folder}: no document has {asked} tokens, the shortest length asked for "
-        f"(row_length times evaluate.lengths); the longest has {longest}"
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ stretched: every method is the model as it is.
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any
 
 from bipe.build import ALLOWED, PARTIAL, TARGET, find
@@ -15,77 +15,58 @@ from bipe.encodings.base import Chain, Encoding, Fed, Flat, Scheme
 from bipe.encodings.far import Far
 from bipe.encodings.rope import Stretch
 from bipe.extension import extend_config
+from train.evals.loop import Subject
 
 _FACTOR = "factor"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ways:
-    """The ways to stretch that are compared.
+def variants(
+    subject: Subject,
+    methods: Mapping[str, Mapping[str, Any] | None],
+    *,
+    units: Sequence[str],
+    factor: float | None,
+    allowed: tuple[str, ...] = ALLOWED,
+) -> Iterator[tuple[Subject, str]]:
+    """Yield the variants of a model, each with the reason why a method does not fit, or "".
 
     methods: descriptions by name; None for the model as it is. units: what the original length
-    counts. factor: None for length / training row.
+    counts. factor: None for length / training row. A variant is named "yarn (segments)", or
+    "rerope" where both units give equal models. A model that was trained with a stretch takes no
+    other.
     """
-
-    methods: Mapping[str, Mapping[str, Any] | None]
-    units: Sequence[str]
-    factor: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Variant:
-    """A method with one unit, named "yarn (segments)", or "rerope" where it has none.
-
-    configs: the model at each length, in tokens. left_out: why the method does not fit the model.
-    """
-
-    name: str
-    configs: Mapping[int, DecoderConfig] = field(default_factory=dict)
-    left_out: str = ""
-
-
-def variants(
-    config: DecoderConfig,
-    ways: Ways,
-    *,
-    notes: Mapping[str, Any],
-    lengths: Sequence[int],
-    row_length: int,
-    allowed: tuple[str, ...] = ALLOWED,
-) -> Iterator[Variant]:
-    """Yield the variants of a model; one that was trained with a stretch takes no other.
-
-    Where both units give equal models, there is one variant without a unit.
-    """
+    config, asked = subject.config, factor
 
     def stretched(description: Mapping[str, Any], unit: Any, length: int) -> DecoderConfig:
-        factor = length / row_length if ways.factor is None else ways.factor
-        factor = factor if length > row_length else 1.0
+        factor = length / subject.row_length if asked is None else asked
+        factor = factor if length > subject.row_length else 1.0
         described = {key: value for key, value in description.items() if key != PARTIAL}
         if _scales(described, allowed):
             described[_FACTOR] = factor
         # Even at a factor of 1: an impossible method is refused at each length.
+        notes = subject.run.notes
         done = extend_config(config, described, notes=notes, unit=unit, allowed=allowed)
         return done.config if factor > 1 else config
 
-    for name, description in ways.methods.items():
+    for name, description in methods.items():
         if description is None:
-            yield Variant(name=name, configs=dict.fromkeys(lengths, config))
+            yield replace(subject, variant=name), ""
             continue
         if is_stretched(config.encoding):
-            yield Variant(name=name, left_out="the model already has a stretch")
+            yield replace(subject, variant=name), "the model already has a stretch"
             continue
         made: dict[str, Mapping[int, DecoderConfig]] = {}
-        for unit in ways.units if _has_segments(config.encoding, allowed) else ["tokens"]:
+        for unit in units if _has_segments(config.encoding, allowed) else ["tokens"]:
             try:
-                made[unit] = {at: stretched(description, unit, at) for at in lengths}
+                made[unit] = {at: stretched(description, unit, at) for at in subject.lengths}
             except ValueError as reason:
-                yield Variant(name=f"{name} ({unit})", left_out=str(reason))
+                yield replace(subject, variant=f"{name} ({unit})"), str(reason)
         first = next(iter(made.values()), {})
         if len(made) > 1 and all(each == first for each in made.values()):
             made = {"": first}
         for unit, configs in made.items():
-            yield Variant(name=f"{name} ({unit})" if unit else name, configs=configs)
+            named = f"{name} ({unit})" if unit else name
+            yield replace(subject, variant=named, configs=configs), ""
 
 
 def is_stretched(encoding: Any) -> bool:

@@ -14,7 +14,7 @@ from tests.bipe.hf.conftest import tokenizer_of
 from train.cli import main
 from train.commands.after.converting import to_hf
 from train.commands.after.lm_eval import _allowed
-from train.evals.probes.answers import postprocessed, string_match_all
+from train.evals.probes.answers import postprocessed, string_match
 from train.evals.rows import FILE, Journal
 
 pytest.importorskip("lm_eval")
@@ -134,7 +134,7 @@ def test_needles_are_found_as_our_probe_finds_them(run, folder):
     assert theirs == ours and any(ours)
     for text in (*ours, "\x07It is 3654836.", "3654837"):
         answers = ["3654836", postprocessed(text)[:2]]
-        found = string_match_all([postprocessed(text)], [answers]) / 100
+        found = string_match(postprocessed(text), answers, any_of=False) / 100
         doc = {"max_length": 4096, "outputs": answers}
         assert process_results(doc, [text])["4096"] == pytest.approx(found)
         assert found >= 0.5

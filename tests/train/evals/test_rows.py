@@ -72,15 +72,6 @@ def test_a_cell_takes_the_place_of_another_of_its_name_and_gives_it_back(tmp_pat
         Journal(tmp_path / FILE)
 
 
-def test_rows_of_other_weights_are_not_kept(tmp_path):
-    journal = Journal(tmp_path / FILE)
-    for weights, value in (("old", 1.0), ("new", 2.0), ("", 3.0)):
-        journal.append(f"of {weights}", [row(value, length=int(value))], weights=weights)
-    journal.forget_others("new")
-    assert Journal(tmp_path / FILE).rows() == journal.rows()
-    assert [one.value for one in journal.rows()] == [2.0, 3.0]
-
-
 def test_the_interval_holds_the_mean_as_often_as_it_says():
     random.seed(5)
     held = 0
@@ -91,9 +82,7 @@ def test_the_interval_holds_the_mean_as_often_as_it_says():
     assert half_width([1.0]) == math.inf and math.isnan(half_width([1.0, math.nan]))
 
 
-def test_an_interval_of_shares_ends_where_shares_do_and_one_value_has_none():
-    assert interval([0.0, 1.0], share=True) == (0.0, 1.0)
-    assert interval([0.0, 1.0])[0] < 0
+def test_one_value_has_no_interval():
     assert interval([1.0]) is None and interval([1.0, math.nan]) is None
     assert over_documents(np.array([3.0]), np.array([2])) is None
     assert over_documents(np.array([3.0, 0.0]), np.array([2, 0])) is None

@@ -1,7 +1,6 @@
 """Segments against length: counts equal a plain loop, distances and lines have their laws."""
 
 import itertools
-import json
 from collections import Counter
 from types import SimpleNamespace
 
@@ -13,7 +12,6 @@ from hypothesis.extra.numpy import arrays
 
 from segmenters import ArithmeticSteps, Newline
 from train.data.preparing.statistics import Lengths
-from train.data.store.shards import open_dataset
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.evals.probes.haystack import Texts
 from train.evals.statistics import Counted, Separators, by_chance, growth, histograms, js_distance
@@ -128,14 +126,3 @@ def test_separators_are_those_of_the_text(tokenizer, piece):
     assert blank["blank_share"] > 0 and sum(row["ends"] for row in blank["characters"]) == 2
     part = separated("1+2=3\n" * 50, Newline(), tokenizer, limit=100)
     assert 0 < part["tokens"] <= 100 and part["segments"] < 50
-
-
-def test_prepared_data_have_the_statistics_that_prepare_counted(data):
-    told = json.loads((data / "statistics.json").read_text())["sources"]["proofs"]
-    counted = Counted()
-    for split in ("train", "validation", "test"):
-        counted.add(open_dataset(data / "proofs" / split), piece=1000)
-    lengths = Lengths()
-    lengths.merge(counted.state())
-    found = json.loads(json.dumps(lengths.summary()))
-    assert found == {key: told[key] for key in found}

@@ -179,7 +179,6 @@ def test_losses_and_shares_are_averaged_as_they_are_and_trials_are_summed(make):
     at = {"task": "passkey", "length": 512}
     whole = value(results, "accuracy", depth=None, **at)
     assert (whole.value, whole.low, whole.high) == (pytest.approx(0.6), 0.0, 1.0)
-    assert interval([0.3, 0.6, 0.9], share=True) == (0.0, 1.0)
     assert value(results, "accuracy", depth=0.5, **at).value == pytest.approx(0.6)
     assert value(results, "trials", depth=0.5, **at).value == 30
     assert value(results, "trials", depth=None, **at).value == 90

@@ -26,13 +26,7 @@ from bipe.sealing import CONFIG, FORMAT, WEIGHTS
 from segmenters import IdTable, Levels, Segmenter
 from train.config import allowed_prefixes
 from train.data.rows.sets import DataSets, read_by
-from train.data.rows.source_segmenter import (
-    CURE,
-    built,
-    knows_segmenter,
-    own_segmenter,
-    source_segmenter,
-)
+from train.data.rows.source_segmenter import CURE, built, knows_segmenter, own_segmenter
 from train.data.store.folder import SEGMENTER, TOKENIZER
 from train.data.tokenizing import CONFIG as TOKENIZER_CONFIG
 from train.data.tokenizing.tokenizers import Tokenizer
@@ -45,16 +39,7 @@ from train.evals.rows import FILE, Journal
 from train.fit import runs
 from train.fit.base_run import BaseRun, find_base_run
 from train.fit.checkpoints.places import find_place
-from train.fit.handover import (
-    CARD,
-    as_json,
-    card,
-    files_of_data,
-    notes_of_data,
-    notes_of_training,
-    read_files,
-    tokenizer_config,
-)
+from train.fit.handover import CARD, as_json, card, read_files, tokenizer_config
 
 NOTES = "bipe.json"  # the notes of a training, in a folder of transformers
 _MEASURED = 20_000  # tokens that the table of ids is compared with the segmenter on
@@ -88,14 +73,14 @@ def to_hf(
             "Python, BipeForCausalLM.of(model) makes it a model of transformers"
         )
     sets = _data_of(run, data)
-    files, spoken = _spoken(run, sets, tokenizer)
+    files, spoken = _spoken(run, tokenizer)
     keys = _ends(files, spoken)
     if reads_segments(run.model.scheme):
-        chosen = _segmenter(run, sets, segmenter, source, prefixes)
+        chosen = _segmenter(run, segmenter, source, prefixes)
         files[SEGMENTER] = as_json(chosen.fingerprint())
         texts = [] if sets is None else _texts(run, sets, spoken)
         keys |= _segments(run.model, chosen, spoken, texts)
-    notes = _portable(_completed(run, sets))
+    notes = _portable(run.notes)
     rows = Journal(run.home / FILE).rows_at(run.place.step)
     longest = _read_length(run.notes)
 
@@ -202,25 +187,16 @@ def _data_of(run: BaseRun, data: str | None) -> DataSets | None:
     return sets
 
 
-def _spoken(
-    run: BaseRun, sets: DataSets | None, wish: str | None
-) -> tuple[dict[str, str], Tokenizer]:
+def _spoken(run: BaseRun, wish: str | None) -> tuple[dict[str, str], Tokenizer]:
     """Return the files of a run's tokenizer, and the tokenizer."""
     files = read_files(run.folder)
-    longest = _read_length(run.notes)
     if wish is not None:
         found = _tokenizer(wish, run.model)
-        config = tokenizer_config(found.eos, found.bos, max_length=longest)
+        config = tokenizer_config(found.eos, found.bos, max_length=_read_length(run.notes))
         return {**files, TOKENIZER: found.json, TOKENIZER_CONFIG: config}, found
-    if TOKENIZER in files:
-        return files, _tokenizer(run.folder, run.model)
-    if sets is None:
-        raise RunError(
-            f"{run.folder / TOKENIZER} and the data of {run.home} are missing: set "
-            "tokenizer=FILE or data=FOLDER"
-        )
-    files = files_of_data(sets, sources=_sources(run, sets), max_length=longest)
-    return files, _tokenizer(sets.folder, run.model)
+    if TOKENIZER not in files:
+        raise RunError(f"{run.folder / TOKENIZER} is missing; set tokenizer=FILE")
+    return files, _tokenizer(run.folder, run.model)
 
 
 def _tokenizer(place: str | Path, model: Decoder) -> Tokenizer:
@@ -257,24 +233,13 @@ def _ends(files: Mapping[str, str], spoken: Tokenizer) -> dict[str, Any]:
 
 
 def _segmenter(
-    run: BaseRun,
-    sets: DataSets | None,
-    wish: str | None,
-    source: str | None,
-    allowed: tuple[str, ...],
+    run: BaseRun, wish: str | None, source: str | None, allowed: tuple[str, ...]
 ) -> Segmenter:
     """Return the segmenter that a model was trained with, or the one that is asked for."""
     if wish is not None:
         found = built(wish, option="segmenter")
     elif knows_segmenter(run.folder, run.notes, source=source):
         found = own_segmenter(run.folder, run.notes, source=source, allowed=allowed)
-    elif sets is not None:
-        try:
-            found = source_segmenter(
-                sets, source=source, trained_on=_sources(run, sets), allowed=allowed
-            )
-        except ConfigError as fault:
-            raise ConfigError(f"{fault}; or set segmenter to {CURE}") from None
     else:
         raise RunError(f"{run.folder / SEGMENTER} is missing; set segmenter to {CURE}")
     levels = run.model.levels
@@ -323,18 +288,6 @@ def _texts(run: BaseRun, sets: DataSets, spoken: Tokenizer) -> list[str]:
 
 def _sources(run: BaseRun, sets: DataSets) -> list[str]:
     return [name for name in run.notes.get("sources", {}) if name in sets.sources]
-
-
-def _completed(run: BaseRun, sets: DataSets | None) -> dict[str, Any]:
-    """Return the notes of a run, with what older versions did not write there."""
-    notes = dict(run.notes)
-    if "documents" not in notes and sets is not None:
-        notes |= notes_of_data(sets, _sources(run, sets))
-    if "training" not in notes and notes.get("steps") and (run.home / runs.CONFIG).is_file():
-        config = runs.read_config(run.home)
-        command = "scrolls" if config.get("task") else "pretrain"
-        notes |= notes_of_training(config, command=command)
-    return notes
 
 
 def _portable(notes: Mapping[str, Any]) -> dict[str, Any]:

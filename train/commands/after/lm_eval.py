@@ -113,19 +113,14 @@ def _option(words: Sequence[str], name: str) -> str | None:
 
 def _keep(place: Place, results: Mapping[str, Any]) -> None:
     """Write the results of the harness into the journal of a run, a cell per task."""
-    from dataclasses import replace
-
-    from train.evals.rows import FILE, Journal, key_of
+    from train.evals.rows import FILE, Journal, key_of, of_run
     from train.fit.trained_run import read_run
 
     run, journal = read_run(place), Journal(place.home / FILE)
     journal.forget_others(run.weights, step=run.step)
     at = "" if run.step is None else f"step {run.step}: "
     for task, measured in results["results"].items():
-        rows = [
-            replace(row, run=run.name, arm=run.arm, seed=run.seed, step=run.step)
-            for row in _rows(task, measured, _protocol(task, results))
-        ]
+        rows = of_run(_rows(task, measured, _protocol(task, results)), run, step=run.step)
         key = key_of([run.weights, task, results["config"], [row.note for row in rows]])
         journal.append(key, rows, name=f"{at}lm-eval {task}", weights=run.weights)
 

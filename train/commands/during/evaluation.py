@@ -6,7 +6,7 @@ numbers change, so that the training is the same with and without.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from train.commands.evaluate import measured_on
 from train.config import Config
 from train.config.sections import Count, SplitName
 from train.evals.loop import Measurement, Subject
-from train.evals.rows import FILE, Journal, Row, key_of
+from train.evals.rows import FILE, Journal, Row, key_of, of_run
 from train.evals.texts import HeldOut
 from train.fit import runs
 from train.fit.lora import merged
@@ -51,22 +51,17 @@ def while_training(
     )
 
 
+@dataclass(kw_only=True, eq=False)
 class LiveEvaluation(lightning.Callback):
     """Measures every few optimizer steps; other ranks wait for the first. Lengths are in tokens."""
 
-    def __init__(
-        self,
-        *,
-        every: int,
-        measurements: Mapping[str, Measurement],
-        held_out: HeldOut,
-        row_length: int,
-        lengths: tuple[int, ...],
-        allowed: tuple[str, ...],
-    ) -> None:
-        self.every, self.measurements, self.allowed = every, measurements, allowed
-        self._held_out, self._row_length, self._lengths = held_out, row_length, lengths
-        self._last = 0
+    every: int
+    measurements: Mapping[str, Measurement]
+    held_out: HeldOut
+    row_length: int
+    lengths: tuple[int, ...]
+    allowed: tuple[str, ...]
+    _last: int = 0
 
     def on_train_start(self, trainer: lightning.Trainer, module: Any) -> None:
         self._last = trainer.global_step
@@ -97,7 +92,7 @@ class LiveEvaluation(lightning.Callback):
             metrics=(),
         )
         subject = Subject(
-            run=run, row_length=self._row_length, lengths=self._lengths, held_out=self._held_out
+            run=run, row_length=self.row_length, lengths=self.lengths, held_out=self.held_out
         )
         journal = Journal(folder / FILE)
         model: Decoder | None = None
@@ -107,10 +102,7 @@ class LiveEvaluation(lightning.Callback):
                 if key in journal or not callable(cell.measure):
                     continue
                 model = model or self._copy(trained, state, trainer.strategy.root_device)
-                rows = [
-                    replace(row, run=run.name, arm=run.arm, seed=run.seed, step=step)
-                    for row in cell.measure(model)
-                ]
+                rows = of_run(cell.measure(model), run, step=step)
                 journal.append(key, rows, name=f"step {step}: {kind} {cell.name}")
                 self._send(trainer.logger, rows, step)
 
@@ -123,10 +115,10 @@ class LiveEvaluation(lightning.Callback):
 
     def _send(self, logger: Any, rows: list[Row], step: int) -> None:
         values = {
-            "/".join(map(str, filter(None, (row.measure, row.source, row.task, row.length)))): row
+            "/".join(map(str, filter(None, (row.measure, row.source, row.task, row.length)))):
+            row.value
             for row in rows
             if (row.depth, row.number, row.start) == (None, None, None)
-        }
+        }  # fmt: skip
         if isinstance(logger, Tracking):
-            found = {name: row.value for name, row in values.items()}
-            logger.send(found, step, kind="evaluation")
+            logger.send(values, step, kind="evaluation")

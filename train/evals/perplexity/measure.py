@@ -77,7 +77,7 @@ class Perplexity(Measurement):
             length=length,
             depends_on=[excerpts.fingerprint, repr(protocol)],
             cost=sum(window.stop - window.start for window in windows),
-            measure=partial(self.rows, excerpts, protocol, of, seen=seen),
+            measure=partial(self.rows, excerpts, protocol, of, seen),
         )
 
     def rows(
@@ -85,13 +85,11 @@ class Perplexity(Measurement):
         excerpts: Excerpts,
         protocol: Protocol,
         of: partial[Row],
+        seen: Seen,
         model: Decoder,
-        *,
-        seen: Seen | None = None,
     ) -> list[Row]:
         """Return perplexity, losses by document and, at the longest length, losses by position."""
-        known = {} if seen is None else seen.setdefault(model, {})
-        batch = self.tokens_per_batch
+        known, batch = seen.setdefault(model, {}), self.tokens_per_batch
         losses = score(model, excerpts.stream, protocol, tokens_per_batch=batch, known=known)
         sums, tokens = losses.by(losses.document, count=len(excerpts.tokens))
         between = over_documents(sums, tokens)
@@ -224,8 +222,6 @@ def token_losses(
     chunk: int = CHUNK,
 ) -> Float[Tensor, "batch scored"]:
     """Return the loss in nats of each token from `first` (at least 1) on, given all before it."""
-    if first < 1:
-        raise ValueError(f"first must be at least 1, since nothing predicts token 0, was: {first}")
     time, losses = tokens.shape[1], []
     for start, hidden in hidden_states(model, tokens, marks, one_pass=one_pass, chunk=chunk):
         low, high = max(first, start + 1), min(start + hidden.shape[1] + 1, time)

@@ -62,15 +62,17 @@ class Protocol(ABC):
     """A protocol: a frozen, keyword-only dataclass.
 
     start_token: an id put before every window, as part of its first segment, and never scored.
+    sentence: what it is, with its fields in braces.
     """
 
     name: ClassVar[str]
+    sentence: ClassVar[str]
     start_token: int | None = None
 
     @property
-    @abstractmethod
     def definition(self) -> str:
         """The protocol in a sentence, with its numbers."""
+        return self.sentence.format(self=self)
 
     @abstractmethod
     def windows(self, ends: Sequence[int]) -> list[Window]:
@@ -95,17 +97,13 @@ class Windows(Protocol):
     """
 
     name: ClassVar[str] = "windows"
+    sentence: ClassVar[str] = (
+        "Non-overlapping windows of {self.length} tokens (the last of a document may be shorter); "
+        "all tokens are scored except those at multiples of {self.row_length} in their document."
+    )
 
     length: int
     row_length: int
-
-    @property
-    def definition(self) -> str:
-        return (
-            f"Non-overlapping windows of {self.length} tokens (the last of a document may be "
-            f"shorter); all tokens are scored except those at multiples of {self.row_length} in "
-            "their document."
-        )
 
     def windows(self, ends: Sequence[int]) -> list[Window]:
         return [
@@ -128,20 +126,17 @@ class Sliding(Protocol):
     """
 
     name: ClassVar[str] = "sliding"
+    sentence: ClassVar[str] = (
+        "Windows of {self.length} tokens with a stride of {self.stride}, to the end of the "
+        "document; each scores the tokens not scored by earlier ones, and the first window all but "
+        "its first token."
+    )
 
     length: int
     stride: int
 
     def __post_init__(self) -> None:
         _require_stride(self.stride, self.length)
-
-    @property
-    def definition(self) -> str:
-        return (
-            f"Windows of {self.length} tokens with a stride of {self.stride}, to the end of the "
-            "document; each scores the tokens not scored by earlier ones, and the first window "
-            "all but its first token."
-        )
 
     def windows(self, ends: Sequence[int]) -> list[Window]:
         return _sliding(ends, length=self.length, stride=self.stride)
@@ -172,6 +167,10 @@ class LastK(Protocol):
     """
 
     name: ClassVar[str] = "last_k"
+    sentence: ClassVar[str] = (
+        "The last {self.length} + 1 tokens of each document, of which the last {self.last} are "
+        "scored."
+    )
 
     length: int
     last: int
@@ -179,13 +178,6 @@ class LastK(Protocol):
     def __post_init__(self) -> None:
         if not 1 <= self.last <= self.length:
             raise ConfigError(f"last must be from 1 to {self.length} tokens, was: {self.last}")
-
-    @property
-    def definition(self) -> str:
-        return (
-            f"The last {self.length} + 1 tokens of each document, of which the last {self.last} "
-            "are scored."
-        )
 
     def windows(self, ends: Sequence[int]) -> list[Window]:
         found = []
@@ -203,10 +195,7 @@ class FullContext(Protocol):
     """Each document in one pass: each token looks back on all before it. It has no length."""
 
     name: ClassVar[str] = "full_context"
-
-    @property
-    def definition(self) -> str:
-        return "Whole documents; all tokens but the first are scored."
+    sentence: ClassVar[str] = "Whole documents; all tokens but the first are scored."
 
     def windows(self, ends: Sequence[int]) -> list[Window]:
         return [Window(start=begin, stop=end, first=begin) for begin, end in _documents(ends)]
@@ -221,22 +210,17 @@ class BipeBlocks(Protocol):
     """
 
     name: ClassVar[str] = "bipe_blocks"
+    sentence: ClassVar[str] = (
+        "Documents joined and cut into blocks of {self.length} tokens across documents; the rest "
+        "and the last full block are dropped, and the first token of a block is not scored "
+        "(eval.py of the released BiPE, which averages over batches of {self.batch} blocks)."
+    )
 
     length: int
     batch: int = 8
-    drop_last: bool = True
-
-    @property
-    def definition(self) -> str:
-        dropped = "the rest and the last full block are" if self.drop_last else "the rest is"
-        return (
-            f"Documents joined and cut into blocks of {self.length} tokens across documents; "
-            f"{dropped} dropped, and the first token of a block is not scored (eval.py of the "
-            f"released BiPE, which averages over batches of {self.batch} blocks)."
-        )
 
     def windows(self, ends: Sequence[int]) -> list[Window]:
-        blocks = (ends[-1] if ends else 0) // self.length - self.drop_last
+        blocks = (ends[-1] if ends else 0) // self.length - 1
         starts = range(0, max(0, blocks) * self.length, self.length)
         return [Window(start=start, stop=start + self.length, first=start) for start in starts]
 
@@ -252,40 +236,33 @@ class Yarn(Protocol):
     """The protocol of the YaRN release (eval/perplexity.py): sliding windows after a start token.
 
     Perplexity is exp of the mean over windows: a short last one weighs as much as a full one.
-    length: tokens read at once, with the start token. truncate: only the first of a document.
+    length: tokens read at once, with the start token.
     """
 
     name: ClassVar[str] = "yarn"
+    sentence: ClassVar[str] = (
+        "Windows of {self.text} tokens{self.behind}, stride {self.stride}, each scoring the tokens "
+        "not scored by earlier ones (eval/perplexity.py of the YaRN release, which averages over "
+        "windows)."
+    )
 
     length: int
     stride: int
     start_token: int | None = None
-    truncate: bool = False
 
     def __post_init__(self) -> None:
-        _require_stride(self.stride, self._text)
+        _require_stride(self.stride, self.text)
 
     @property
-    def _text(self) -> int:
+    def text(self) -> int:
         return self.length - (self.start_token is not None)
 
     @property
-    def definition(self) -> str:
-        behind = "" if self.start_token is None else f" after token {self.start_token}"
-        slides = "only the first of a document" if self.truncate else f"stride {self.stride}"
-        return (
-            f"Windows of {self._text} tokens{behind}, {slides}, each scoring the tokens not "
-            "scored by earlier ones (eval/perplexity.py of the YaRN release, which averages over "
-            "windows)."
-        )
+    def behind(self) -> str:
+        return "" if self.start_token is None else f" after token {self.start_token}"
 
     def windows(self, ends: Sequence[int]) -> list[Window]:
-        if not self.truncate:
-            return _sliding(ends, length=self._text, stride=self.stride)
-        return [
-            Window(start=begin, stop=min(begin + self._text, end), first=begin)
-            for begin, end in _documents(ends)
-        ]
+        return _sliding(ends, length=self.text, stride=self.stride)
 
     def averages(self, losses: Losses) -> Mapping[str, float]:
         return {"mean_of_windows": _mean(losses.window_means())}

@@ -11,7 +11,7 @@ Copied tokens are drawn from the vocabulary, so that only the context predicts t
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import NamedTuple
@@ -35,12 +35,12 @@ BLOCK = 32  # tokens of what is copied
 CUE = 2  # tokens of the second copy that show what comes
 
 
-def shares_found(model: Decoder, trials: Sequence[Trial], *, chunk: int = CHUNK) -> list[float]:
+def shares_found(model: Decoder, trials: Sequence[Trial]) -> list[float]:
     """Return the share of each trial's n answers that are among its n most likely candidates.
 
     The trials must be of one length and have as many candidates each.
     """
-    likely = log_likelihoods(model, trials, chunk=chunk)
+    likely = log_likelihoods(model, trials)
     best = np.argsort(-likely, axis=1, kind="stable")
     return [
         float(each.right[row[: each.right.sum()]].mean())
@@ -56,8 +56,8 @@ def log_likelihoods(model: Decoder, trials: Sequence[Trial], *, chunk: int = CHU
     count = len(trials[0].candidates)
     longest = max(len(ids) for each in trials for ids in each.candidates)
     opened = [max(int((m >> 1 & 1).sum()) for m in each.candidate_marks) for each in trials]
-    cache = filled_cache(model, marks, room=longest, segments=opened)
-    hidden = read(model, cache, tokens, marks, chunk=chunk)
+    cache = _cache_for(model, marks, room=longest, segments=opened)
+    hidden = _read(model, cache, tokens, marks, chunk=chunk)
     first = model.head(hidden[:, -1:]).float()
     likely = np.zeros((len(trials), count))
     for j in range(count):
@@ -66,9 +66,7 @@ def log_likelihoods(model: Decoder, trials: Sequence[Trial], *, chunk: int = CHU
     return likely
 
 
-def filled_cache(
-    model: Decoder, marks: Tensor, *, room: int, segments: Sequence[int] | int = 0
-) -> Cache:
+def _cache_for(model: Decoder, marks: Tensor, *, room: int, segments: Sequence[int]) -> Cache:
     """Return a cache for contexts and `room` tokens after each, which open at most `segments`."""
     at = Positions.from_marks(marks.to(model.head.weight.device), packed=False)
     batch, time = marks.shape
@@ -80,7 +78,7 @@ def filled_cache(
     return Cache(batch=batch, capacity=time + room, lengths=lengths)
 
 
-def read(model: Decoder, cache: Cache, tokens: Tensor, marks: Tensor, *, chunk: int) -> Tensor:
+def _read(model: Decoder, cache: Cache, tokens: Tensor, marks: Tensor, *, chunk: int) -> Tensor:
     """Read tokens in chunks; return the hidden states of the last chunk."""
     device = model.head.weight.device
     for part, opened in zip(tokens.split(chunk, 1), marks.split(chunk, 1), strict=True):
@@ -138,11 +136,11 @@ def matches(
         marker=followed(texts) if reads_segments(model.scheme) else None,
         stop_ids=[texts.tokenizer.eos_id],
     )
-    score = string_match_part if kind.any_of else string_match_all
     found = []
     for each, row in zip(trials, written, strict=True):
         text = b"".join(texts.pieces[id] for id in row.tokens).decode("utf-8", "replace")
-        found.append((score([postprocessed(text)], [each.answers]) / 100, text))
+        percent = string_match(postprocessed(text), each.answers, any_of=kind.any_of)
+        found.append((percent / 100, text))
     return found
 
 
@@ -155,28 +153,10 @@ def postprocessed(prediction: str) -> str:
     return _CONTROL.sub("\n", prediction.strip()).strip()
 
 
-def string_match_all(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> float:
-    """Return the percent of references found in their prediction: a mean over examples."""
-    return _percent(predictions, references, fmean)
-
-
-def string_match_part(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> float:
-    """Return the percent of predictions in which some reference is found."""
-    return _percent(predictions, references, max)
-
-
-def _percent(
-    predictions: Sequence[str],
-    references: Sequence[Sequence[str]],
-    of: Callable[[list[float]], float],
-) -> float:
-    if not predictions or not all(references):
-        raise ValueError("each of at least one prediction must have a reference")
-    shares = [
-        of([float(one.lower() in prediction.lower()) for one in wanted])
-        for prediction, wanted in zip(predictions, references, strict=True)
-    ]
-    return round(100 * fmean(shares), _PLACES)
+def string_match(prediction: str, references: Sequence[str], *, any_of: bool) -> float:
+    """Return the percent of references found in a prediction; any_of: 100 for a single one."""
+    found = [float(one.lower() in prediction.lower()) for one in references]
+    return round(100 * (max(found) if any_of else fmean(found)), _PLACES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,6 @@ from train.evals.texts import spelled
 
 _AHEAD = 4096  # tokens in which a segment should begin
 T = TypeVar("T")
-
 _WHOLE = 2**64
 _PLAIN = (
     "river stone bread water house mother silver garden mountain window morning winter summer "
@@ -43,8 +42,6 @@ class Draw:
 
     def below(self, stop: int) -> int:
         """Return a number from 0 to `stop` - 1, all with the same probability."""
-        if not 1 <= stop <= _WHOLE:
-            raise ValueError(f"stop must be from 1 to 2**64, was: {stop}")
         limit = _WHOLE - _WHOLE % stop
         while (found := next(self._bits)) >= limit:
             pass
@@ -60,10 +57,6 @@ class Draw:
 
     def sample(self, items: Sequence[T], count: int) -> list[T]:
         """Return `count` different items, in the order drawn."""
-        if count > len(items):
-            raise ValueError(
-                f"count must be at most the number of items ({len(items)}), was: {count}"
-            )
         made = list(items)
         for place in range(count):
             other = place + self.below(len(made) - place)
@@ -144,10 +137,10 @@ class Texts:
 class Haystack:
     """The tokens of a held-out split without ends (and bos) of documents, read in a circle."""
 
-    def __init__(self, data: DataSet, *, texts: Texts, name: str = "") -> None:
+    def __init__(self, data: DataSet, *, texts: Texts, name: str) -> None:
         if not len(data.tokens):
             raise DataError(f"{data.folder}: has no tokens to hide a needle in")
-        self.data, self.texts, self.name = data, texts, name or data.name
+        self.data, self.texts, self.name = data, texts, name
         self._around = [texts.tokenizer.eos_id, *texts.tokenizer.opening]
         self.by_lines = self._by_lines(texts.pieces)
 

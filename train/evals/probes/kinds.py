@@ -170,17 +170,7 @@ def _common(draw: Draw, room: Room) -> Draft | None:
     others = (left // each - COMMON * often) // rarely
     if often < 2 or others < COMMON:
         return None
-    words = made_up_words(draw, COMMON + others)
-    common, rare = words[:COMMON], words[COMMON:]
-    listed = [Piece(f" {word}", sought=True) for word in common for _ in range(often)]
-    listed += [Piece(f" {word}") for word in rare for _ in range(rarely)]
-    return Draft(
-        intro=_WORDS_INTRO,
-        lines=tuple(draw.shuffled(listed)),
-        question=question,
-        answers=tuple(common),
-        candidates=choices(draw, common, rare[:COMMON]),
-    )
+    return _counted(draw, question, [often] * COMMON + [rarely] * others, asked=COMMON)
 
 
 def _frequent(draw: Draw, room: Room) -> Draft | None:
@@ -191,18 +181,23 @@ def _frequent(draw: Draw, room: Room) -> Draft | None:
     often = [max(1, left // each * weight // sum(weights)) for weight in weights]
     if often[FREQUENT - 1] == often[FREQUENT] or sum(often) * each > left:
         return None
-    words = made_up_words(draw, RANKS)
+    return _counted(draw, question, often, asked=FREQUENT)
+
+
+def _counted(draw: Draw, question: str, often: Sequence[int], *, asked: int) -> Draft:
+    """Draft words that come so often each; the first are asked for, among the next most often."""
+    words = made_up_words(draw, len(often))
     listed = [
-        Piece(f" {word}", sought=rank < FREQUENT)
-        for rank, word in enumerate(words)
-        for _ in range(often[rank])
+        Piece(f" {word}", sought=rank < asked)
+        for rank, (word, times) in enumerate(zip(words, often, strict=True))
+        for _ in range(times)
     ]
     return Draft(
         intro=_WORDS_INTRO,
         lines=tuple(draw.shuffled(listed)),
         question=question,
-        answers=tuple(words[:FREQUENT]),
-        candidates=choices(draw, words[:FREQUENT], words[FREQUENT:]),
+        answers=tuple(words[:asked]),
+        candidates=choices(draw, words[:asked], words[asked : 2 * COMMON]),
     )
 
 

@@ -39,20 +39,14 @@ _REPORTED = ("mean", "p10", "p50", "p90", "most")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """One task's score in percent. values: by the official names. characters: mean length."""
+    """One task's score in percent. values: by the official names."""
 
     values: Mapping[str, float]
     score: float
-    predicted: int
-    characters: float
 
 
 def score(
-    predictions: Mapping[str, str],
-    references: Mapping[str, Sequence[str]],
-    *,
-    metric: Metric,
-    transliterate: bool = False,
+    predictions: Mapping[str, str], references: Mapping[str, Sequence[str]], *, metric: Metric
 ) -> Score:
     """Score predictions against references, both by id.
 
@@ -63,17 +57,10 @@ def score(
     if metric == "rouge":
         means = rouge_means([rouge(*pair) for pair in pairs])
         values = {f"rouge/{kind}": _percent(mean) for kind, mean in means.items()}
-        best = values["rouge/geometric_mean"]
-    else:
-        one = {"f1": f1, "exact_match": exact_match}[metric]
-        best = _percent(fmean(one(*pair, transliterate=transliterate) for pair in pairs))
-        values = {metric: best}
-    return Score(
-        values=values,
-        score=best,
-        predicted=len(pairs),
-        characters=round(fmean(len(prediction) for prediction, _ in pairs), _PLACES),
-    )
+        return Score(values=values, score=values["rouge/geometric_mean"])
+    one = {"f1": f1, "exact_match": exact_match}[metric]
+    best = _percent(fmean(one(*pair) for pair in pairs))
+    return Score(values={metric: best}, score=best)
 
 
 def benchmark_means(scores: Mapping[str, float]) -> dict[str, float | None]:
@@ -115,13 +102,12 @@ def is_part(scores: Mapping[str, Any]) -> bool:
     return made < int(scores.get("examples", made))
 
 
-def rows_of(scores: Mapping[str, Any], *, run: str, arm: str, seed: int | None) -> Iterator[Row]:
-    """Yield the contents of `scores.json` as rows of a run; their source is the split."""
-    of_run: dict[str, Any] = {"run": run, "arm": arm, "seed": seed}
-    of_run |= {"source": str(scores["split"]), "task": str(scores["task"])}
+def rows_of(scores: Mapping[str, Any]) -> Iterator[Row]:
+    """Yield the contents of `scores.json` as rows; their source is the split."""
+    at: dict[str, Any] = {"source": str(scores["split"]), "task": str(scores["task"])}
 
     def row(name: str, value: float, unit: str, note: str = "") -> Row:
-        return Row(measure=f"scrolls_{name}", value=value, unit=unit, note=note, **of_run)
+        return Row(measure=f"scrolls_{name}", value=value, unit=unit, note=note, **at)
 
     made, right = scores["statistics"]["predictions"], scores["statistics"]["references"]
     if scores["score"] is not None:

@@ -9,37 +9,26 @@ from functools import cache
 from statistics import fmean
 from typing import Any
 
-from train.errors import MissingPackage, require_package
+from train.errors import require_package
 
 ROUGE_TYPES = ("rouge1", "rouge2", "rougeL")
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
-def normalized(text: str, *, transliterate: bool = False) -> str:
-    """Return an answer as it is compared, by the rules of SQuAD (Rajpurkar et al., 1606.05250).
-
-    transliterate: to ASCII at the end (needs unidecode), as some copies of the scorer do.
-    """
-    words = _ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split()
-    plain = " ".join(words)
-    return _ascii(plain) if transliterate else plain
+def normalized(text: str) -> str:
+    """Return an answer as it is compared, by the rules of SQuAD (Rajpurkar et al., 1606.05250)."""
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
-def exact_match(
-    prediction: str, references: Sequence[str], *, transliterate: bool = False
-) -> float:
+def exact_match(prediction: str, references: Sequence[str]) -> float:
     """Return 1 if the normalised prediction equals a normalised reference, else 0."""
-    found = normalized(prediction, transliterate=transliterate)
-    return float(any(found == normalized(one, transliterate=transliterate) for one in references))
+    return float(normalized(prediction) in map(normalized, references))
 
 
-def f1(prediction: str, references: Sequence[str], *, transliterate: bool = False) -> float:
+def f1(prediction: str, references: Sequence[str]) -> float:
     """Return F1 of tokens, 0 to 1; 0 also for two empty answers, which match exactly."""
-    found, *right = (
-        Counter(normalized(one, transliterate=transliterate).split())
-        for one in (prediction, *references)
-    )
+    found, *right = (Counter(normalized(one).split()) for one in (prediction, *references))
     return max(_f1(found, one) for one in right)
 
 
@@ -64,16 +53,6 @@ def _f1(found: Counter[str], right: Counter[str]) -> float:
         return 0.0
     precision, recall = shared / found.total(), shared / right.total()
     return 2 * precision * recall / (precision + recall)
-
-
-def _ascii(text: str) -> str:
-    try:
-        from unidecode import unidecode
-    except ImportError as fault:
-        raise MissingPackage(
-            "scores of transliterated text need unidecode: pip install unidecode"
-        ) from fault
-    return unidecode(text)
 
 
 @cache

@@ -171,7 +171,7 @@ def _growth(sources: Mapping[str, Any]) -> Table:
         "Exponent: a in segments ~ tokens^a; 1 is proportional growth. Bins with fewer than "
         f"{count(least)} documents are not compared."
     )
-    return Table(head, rows, note=note)
+    return Table(head, rows, note=note, title=GROWTH)
 
 
 def _source(name: str, held: Mapping[str, Any], edges: Sequence[float]) -> list[Block]:
@@ -182,7 +182,7 @@ def _source(name: str, held: Mapping[str, Any], edges: Sequence[float]) -> list[
     segmenter = str(held["segmenter"].get("segmenter", "")).rpartition(".")[2]
     one = percent(held["tokens_per_segment"]["share_of_length_1"], 1)
     words = Words(f"Cut by {segmenter}; {one} of the segments have one token.")
-    ends = [_separators(held["separators"])] if held["separators"] else []
+    ends = [_separators(name, held["separators"])] if held["separators"] else []
     return [Heading(name), words, Figure(drawing, _distances(held["distance"])), *ends]
 
 
@@ -199,17 +199,17 @@ def _distances(distance: Mapping[str, Any]) -> Table:
     return Table(["JS distance", *(f"{count(one)}+" for one in bins)], rows, note=note)
 
 
-def _separators(held: Mapping[str, Any]) -> Table:
+def _separators(name: str, held: Mapping[str, Any]) -> Table:
     ends = [("a line end", held["line_end"])]
     ends += [(f"{row['character']} ({row['name'].lower()})", row) for row in held["characters"]]
     rows = [
-        [name, percent(row["share"], 1), count(row["appearances"]),
+        [end, percent(row["share"], 1), count(row["appearances"]),
          DAGGER if row["hit_rate"] is None else percent(row["hit_rate"], 1)]
-        for name, row in ends
+        for end, row in ends
     ]  # fmt: skip
     note = (
         f"Over {count(held['tokens'])} tokens. {percent(held['blank_share'], 1)} of the segments "
         "are blank."
     )
     head = ["ends a segment", "share of segments", "occurrences", "hit rate"]
-    return Table(head, rows, note=note)
+    return Table(head, rows, note=note, title=f"Ends of segments: {name}")

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from bipe import Decoder, DecoderConfig, Positions
+from bipe import Positions
+from tests.bipe.conftest import SCHEMES, far, flat, rope, small_decoder
 from tests.train.data.corpora import Stream
 from train.data.store.shards import open_dataset
 from train.data.tokenizing.vocabulary import LoadTokenizer
@@ -22,17 +23,9 @@ from train.evals.texts import Excerpts, HeldOut
 
 ROW, LENGTHS = 16, [16, 32, 64]
 SCHEMES = {
-    "rope": {"_target_": "bipe.encodings.RoPE", "head_width": 8},
-    "bipe_alibi": {
-        "_target_": "bipe.encodings.Bilevel",
-        "intra": {"_target_": "bipe.encodings.Learned", "width": 16, "length": 32},
-        "inter": {"_target_": "bipe.encodings.ALiBi", "n_head": 2, "multiplier": 96.0},
-    },
-    "dynamic": {
-        "_target_": "bipe.encodings.RoPE",
-        "head_width": 8,
-        "stretch": {"_target_": "bipe.extension.DynamicYaRN", "original_length": ROW},
-    },
+    "rope": flat(rope()),
+    "bipe_alibi": SCHEMES["bilevel_learned_alibi_x96"],
+    "dynamic": flat(rope(stretch=far("DynamicYaRN", original_length=ROW))),
 }
 
 
@@ -59,10 +52,8 @@ def texts(cut):
 
 
 def model_of(name, vocab_size, *, init_std=0.3):
-    sizes = {"vocab_size": vocab_size, "width": 16, "n_layer": 2, "n_head": 2, "mlp_width": 24}
-    model = Decoder(DecoderConfig(**sizes, encoding=SCHEMES[name], init_std=init_std)).eval()
-    model.init_weights(seed=0)
-    return model
+    sizes = {"vocab_size": vocab_size, "encoding": SCHEMES[name], "init_std": init_std}
+    return small_decoder("flat_rope", **sizes).eval()
 
 
 def measured(model, texts, *, lengths=LENGTHS, tokens_per_batch=128):
@@ -72,7 +63,7 @@ def measured(model, texts, *, lengths=LENGTHS, tokens_per_batch=128):
     made = Perplexity(choice=windows, documents=1, tokens_per_batch=tokens_per_batch)
     for length in lengths:
         protocol = windows.at(length, row_length=ROW)
-        for one in made.rows(texts, protocol, partial(Row, length=length), model):
+        for one in made.rows(texts, protocol, partial(Row, length=length), {}, model):
             found.setdefault(one.measure, []).append(one.value)
             found["note"] = one.note or found["note"]
             if one.measure == "nll_by_position":
@@ -253,13 +244,3 @@ def test_without_key_tokens_or_a_longer_context_there_is_no_value(drawn):
     assert [row and row.measure for row in reasons] == [LEFT_OUT, None, None, LEFT_OUT]
     assert "no longer than the short context of 8" in reasons[0].note
     assert "no document has 128" in reasons[-1].note
-
-
-def test_a_uniform_model_has_the_perplexity_of_its_vocabulary(texts, held_out):
-    vocab_size = held_out.manifest["vocab_size"]
-    model = model_of("rope", vocab_size)
-    torch.nn.init.zeros_(model.head.weight)
-    found = measured(model, texts)
-    assert found["perplexity"] == pytest.approx([vocab_size] * 3, rel=1e-5)
-    by_position = [nll for nll in found["nll_by_position"] if nll is not None]
-    assert by_position == pytest.approx([math.log(vocab_size)] * len(by_position), rel=1e-5)

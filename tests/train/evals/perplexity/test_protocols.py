@@ -191,6 +191,4 @@ def test_rows_that_fit_are_read_in_one_pass_whatever_they_were_packed_with():
     for one_pass in (1000, 16):
         same = (token_losses(model, tokens, m, one_pass=one_pass, chunk=7) for m in (marks, packed))
         assert torch.equal(*same)
-    with pytest.raises(ValueError, match="first must be at least 1"):
-        token_losses(model, tokens, marks, first=0)
     assert token_losses(model, tokens[:, :1], marks[:, :1]).shape == (2, 0)

@@ -63,7 +63,7 @@ def haystack(texts, text, *, name="made up"):
         tokens=ids, marks=lambda start, stop: marks[start:stop], name=name, folder="made/up",
         manifest={"name": name},
     )  # fmt: skip
-    return Haystack(data, texts=texts)
+    return Haystack(data, texts=texts, name=name)
 
 
 class Cheat(Decoder):

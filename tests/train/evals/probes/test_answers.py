@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from bipe import Decoder, DecoderConfig, Positions
-from segmenters import ArithmeticSteps, Newline, Stride
-from tests.train.evals.probes.conftest import Cheat, copies, guesses, hay_for, haystack, prose
-from train.data.tokenizing.vocabulary import TrainBPE
+from bipe import Positions
+from segmenters import ArithmeticSteps, Stride
+from tests.bipe.conftest import small_decoder
+from tests.train.evals.probes.conftest import Cheat, copies, guesses, hay_for, haystack
 from train.errors import DataError
 from train.evals.loop import Subject
 from train.evals.probes.answers import (
@@ -26,19 +26,9 @@ from train.evals.probes.measure import COPIES, NAMES, Plan, Probe
 from train.evals.probes.trials import trial
 from train.tasks.arithmetic.symbols import Symbols
 
-ROPE = {"_target_": "bipe.encodings.RoPE", "head_width": 8}
-LEARNED = {"_target_": "bipe.encodings.Learned", "width": 16, "length": 64}
-ENCODINGS = {
-    "rope": ROPE,
-    "bipe_rope": {"_target_": "bipe.encodings.Bilevel", "intra": LEARNED, "inter": ROPE},
-}
 
-
-def decoder(encoding, vocab_size):
-    sizes = {"vocab_size": vocab_size, "width": 16, "n_layer": 2, "n_head": 2, "mlp_width": 32}
-    model = Decoder(DecoderConfig(**sizes, encoding=ENCODINGS[encoding]))
-    model.init_weights(seed=1)
-    return model.eval()
+def decoder(scheme, vocab_size):
+    return small_decoder(scheme, vocab_size=vocab_size).eval()
 
 
 def trials(name, hay, count, *, length=300, depth=0.5):
@@ -74,7 +64,7 @@ def of(segmenter, tokenizer):
     return Texts(tokenizer=tokenizer, segmenter=segmenter)
 
 
-@pytest.mark.parametrize(("encoding", "chunk"), [("rope", 1000), ("bipe_rope", 64)])
+@pytest.mark.parametrize(("encoding", "chunk"), [("flat_rope", 1000), ("bilevel_learned_rope", 64)])
 def test_likelihoods_are_those_of_the_whole_text(encoding, chunk, hay, cut):
     model = decoder(encoding, cut.tokenizer.vocab_size)
     made = trials("niah_multikey", hay_for(cut), 2)
@@ -91,7 +81,7 @@ def test_likelihoods_are_those_of_the_whole_text(encoding, chunk, hay, cut):
 
 
 def test_losses_in_chunks_are_those_of_the_whole_text(hay, texts):
-    model = decoder("bipe_rope", texts.tokenizer.vocab_size)
+    model = decoder("bilevel_learned_rope", texts.tokenizer.vocab_size)
     ids, _ = hay.take(Draw(1), 200)
     tokens, marks = torch.from_numpy(ids)[None], torch.from_numpy(texts.marks(ids))[None] & 0xFE
     losses, right = losses_through(model, ids[None], texts.marks(ids)[None], chunk=33)
@@ -136,7 +126,7 @@ def test_who_copies_knows_the_second_appearance_alone(name, hay, texts):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_probe_is_the_same_every_time_whatever_the_batch(name, hay, texts):
-    model = decoder("bipe_rope", texts.tokenizer.vocab_size)
+    model = decoder("bilevel_learned_rope", texts.tokenizer.vocab_size)
     one, two = probe(name, model, hay), probe(name, model, hay, tokens_per_batch=1)
     other = probe(name, model, hay, seed=1)
     assert rounded(one) == rounded(two) != rounded(other)
@@ -148,7 +138,7 @@ def rounded(rows):
 
 
 def test_rows_have_their_places_their_distances_and_their_protocol(hay, texts):
-    model = decoder("rope", texts.tokenizer.vocab_size)
+    model = decoder("flat_rope", texts.tokenizer.vocab_size)
     rows = probe("niah_multikey", model, hay, lengths=[500, 40, 300], candidates=5)
     found = {(row.measure, row.length, row.depth): row for row in rows if row.number is None}
     assert {(row.source, row.task) for row in rows} == {("made up", "niah_multikey")}
@@ -167,7 +157,7 @@ def test_rows_have_their_places_their_distances_and_their_protocol(hay, texts):
 
 
 def test_losses_by_position_hold_every_token_once(hay, texts):
-    model = decoder("bipe_rope", texts.tokenizer.vocab_size)
+    model = decoder("bilevel_learned_rope", texts.tokenizer.vocab_size)
     taken = [hay.take(Draw("here", n), 300)[0] for n in range(3)]
     curves = {}
     for octave in by_position(model, taken, list(map(texts.marks, taken)), rows=2, chunk=64):
@@ -178,17 +168,6 @@ def test_losses_by_position_hold_every_token_once(hay, texts):
     sums = [sum(one.tokens * (one.nll or 0) for one in curve) for curve in curves.values()]
     assert sums == pytest.approx([sums[0]] * 3)
     assert [one.tokens for one in curves["token"][:5]] == [0, 3, 6, 12, 24]
-
-
-@pytest.mark.parametrize("candidates", [2, 10])
-def test_a_vocabulary_of_letters_tells_pass_keys_apart(candidates):
-    """Keys are ranked by all of their tokens, so that it does not matter where they begin."""
-    letters = TrainBPE(vocab_size=260).build(lambda _: ["The pass key is 1234567890."])
-    small = haystack(of(Newline(), letters), prose(40, joint="\n"))
-    model = Cheat(copies, letters.vocab_size)
-    rows = probe("passkey", model, small, lengths=[400], candidates=candidates, trials=1)
-    assert values(rows, "accuracy") == [1.0, 1.0]
-    assert values(rows, "chance") == [1 / candidates] * 2
 
 
 def test_a_vocabulary_that_cannot_spell_the_answers_is_refused_by_key():
