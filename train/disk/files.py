@@ -60,6 +60,8 @@ class Checksum:
 class Output:
     """A file that is hashed, and written under a temporary name until `commit`."""
 
+    closed = False  # pyarrow asks
+
     def __init__(self, path: Path) -> None:
         self.path = path
         self._part = path.with_name(f".{path.name}.part")
@@ -102,9 +104,16 @@ class Output:
 
 def write_whole(path: Path, text: str) -> None:
     """Write a text file that is whole or absent; an old file stays until it is replaced."""
+    with whole(path) as output:
+        output.write(text.encode())
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Output]:
+    """Yield a file to write in the block, for which the rule of `write_whole` holds."""
     output = Output(path)
     try:
-        output.write(text.encode())
+        yield output
         output.commit()
     except BaseException:
         output.discard(committed=False)

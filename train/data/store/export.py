@@ -23,11 +23,10 @@ of the levels if there are several, as JSON under "bipe". `datasets` reads the f
 it is, with splits named by the files.
 """
 
-import io
 import json
 import struct
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -40,7 +39,7 @@ import pyarrow.parquet as pq
 
 from train.data.store.folder import TOKENIZER, clear, read_top
 from train.data.store.shards import DataSet, LevelWish, Shard, open_dataset
-from train.disk.files import Output, sync, write_whole, writing
+from train.disk.files import whole, write_whole, writing
 from train.errors import DataError, nearest
 
 FORMATS = ("megatron", "parquet")
@@ -51,8 +50,6 @@ _TYPES = {2: 8, 4: 4}  # bytes of an id -> code of uint16, of int32
 _LARGEST = 2**31 - 1
 _BLOCK = 1 << 20
 _GROUP_TOKENS = 1 << 20
-
-Create = Callable[[Path], Output]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,29 +90,12 @@ def export(
                 (out / source).mkdir()
             for split in entry["splits"]:
                 data = open_dataset(folder / source / split, level=level)
-                files = _write(data, out / source / split, format, sequences) if len(data) else []
+                stem, files = out / source / split, list[Path]()
+                if len(data) and format == "megatron":
+                    files = write_megatron(data, stem=stem, sequences=sequences)
+                elif len(data):
+                    files = write_parquet(data, stem=stem)
                 yield Exported(source=source, split=split, documents=len(data), files=files)
-
-
-def _write(data: DataSet, stem: Path, format: str, sequences: str) -> list[Path]:
-    """Write the files of a split; move them into place only when all are complete."""
-    created: list[Output] = []
-    with ExitStack() as stack:
-
-        def create(path: Path) -> Output:
-            created.append(Output(path))
-            stack.callback(created[-1].discard, committed=False)
-            return created[-1]
-
-        if format == "megatron":
-            write_megatron(data, stem=stem, create=create, sequences=sequences)
-        else:
-            write_parquet(data, stem=stem, create=create)
-        for output in created:
-            output.commit()
-    with writing(stem.parent):
-        sync(stem.parent)
-    return [output.path for output in created]
 
 
 @contextmanager
@@ -133,17 +113,11 @@ def _empty_on_failure(out: Path) -> Iterator[None]:
         raise
 
 
-def write_megatron(
-    data: DataSet, *, stem: Path, create: Create, sequences: str = "documents"
-) -> None:
+def write_megatron(data: DataSet, *, stem: Path, sequences: str) -> list[Path]:
     """Write STEM.bin and STEM.idx; DataError for data that the format cannot hold."""
     width = data.tokens.dtype.itemsize
     if width > 2 and data.manifest["vocab_size"] - 1 > _LARGEST:
         raise DataError(f"{data.folder}: ids must be below 2 ** 31 for Megatron")
-    tokens = create(stem.with_name(f"{stem.name}.bin"))
-    for at in range(0, len(data.tokens), _BLOCK):
-        tokens.write(data.tokens[at : at + _BLOCK].tobytes())
-    index = create(stem.with_name(f"{stem.name}.idx"))
     begins = np.append(0, data.document_ends[:-1])
     starts = data.segments() if sequences == "segments" else begins
     lengths = np.diff(np.append(starts, len(data.tokens)))
@@ -151,39 +125,32 @@ def write_megatron(
         raise DataError(f"{data.folder}: a sequence of Megatron has at most {_LARGEST} ids")
     head = struct.pack("<9sQBQQ", _MAGIC, _VERSION, _TYPES[width], len(starts), len(data) + 1)
     documents = np.append(np.searchsorted(starts, begins), len(starts))
-    index.write(head)
-    for values, dtype in (lengths, "<i4"), (starts * width, "<i8"), (documents, "<i8"):
-        index.write(values.astype(dtype).tobytes())
+    files = [stem.with_name(f"{stem.name}.{kind}") for kind in ("bin", "idx")]
+    with whole(files[0]) as tokens:
+        for at in range(0, len(data.tokens), _BLOCK):
+            tokens.write(data.tokens[at : at + _BLOCK].tobytes())
+    with whole(files[1]) as index:
+        index.write(head)
+        for values, dtype in (lengths, "<i4"), (starts * width, "<i8"), (documents, "<i8"):
+            index.write(values.astype(dtype).tobytes())
+    return files
 
 
-def write_parquet(data: DataSet, *, stem: Path, create: Create) -> None:
-    schema = _schema(data)
-    for number, shard in enumerate(data.shards):
-        name = f"{stem.name}-{number:05d}-of-{len(data.shards):05d}.parquet"
-        output = create(stem.with_name(name))
+def write_parquet(data: DataSet, *, stem: Path) -> list[Path]:
+    schema, count = _schema(data), len(data.shards)
+    names = [f"{stem.name}-{n:05d}-of-{count:05d}.parquet" for n in range(count)]
+    files = [stem.with_name(name) for name in names]
+    for path, shard in zip(files, data.shards, strict=True):
         with (
             shard.paths["ids"].open("rb") as lines,
-            pq.ParquetWriter(_Sink(output), schema) as writer,
+            whole(path) as output,
+            pq.ParquetWriter(output, schema) as writer,
         ):
             for first, last in _groups(shard.ends):
                 ids = [json.loads(line) for line in islice(lines, last - first)]
-                writer.write_table(
-                    pa.table(_columns(shard, data.level, first, last, ids), schema=schema)
-                )
-
-
-class _Sink(io.RawIOBase):
-    """An `Output` as a file for pyarrow."""
-
-    def __init__(self, output: Output) -> None:
-        self._output = output
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        self._output.write(data)
-        return len(data)
+                columns = _columns(shard, data.level, first, last, ids)
+                writer.write_table(pa.table(columns, schema=schema))
+    return files
 
 
 def _schema(data: DataSet) -> pa.Schema:

@@ -139,10 +139,7 @@ def structure_faults(shard: Shard, *, counts: dict[str, int], vocab_size: int) -
     yield from _documents(shard)
     for level in range(len(shard.bits)):
         yield from _bitmap(shard, level)
-    segments = sum(
-        int(np.bitwise_count(shard.bits[0][at : at + _BLOCK]).sum(dtype=np.int64))
-        for at in range(0, len(shard.bits[0]), _BLOCK)
-    )
+    segments = int(np.bitwise_count(shard.bits[0]).sum(dtype=np.int64))
     if segments != counts["segments"]:
         what = f"segments: {segments}, but the manifest counts {counts['segments']}"
         yield Fault(path=shard.paths["level0.bits"], what=what)
@@ -150,41 +147,34 @@ def structure_faults(shard: Shard, *, counts: dict[str, int], vocab_size: int) -
 
 
 def _ids_below(shard: Shard, vocab_size: int) -> Iterator[Fault]:
-    width = shard.tokens.dtype.itemsize
-    wrong = [
-        at + np.flatnonzero(block >= vocab_size)
-        for at in range(0, len(shard.tokens), _BLOCK)
-        if len(block := shard.tokens[at : at + _BLOCK]) and block.max() >= vocab_size
-    ]
-    if wrong:
-        places = np.concatenate(wrong)
-        what = f"ids must be below {vocab_size}, was: {shard.tokens[places[0]]}"
-        yield _at(shard.paths["bin"], what, places, width)
+    blocks = range(0, len(shard.tokens), _BLOCK)
+    wrong = [at + np.flatnonzero(shard.tokens[at : at + _BLOCK] >= vocab_size) for at in blocks]
+    places = np.concatenate([np.empty(0, np.int64), *wrong])
+    was = shard.tokens[places[0]] if len(places) else None
+    what = f"ids must be below {vocab_size}, was: {was}"
+    yield from _at(shard.paths["bin"], what, places, shard.tokens.dtype.itemsize)
 
 
 def _documents(shard: Shard) -> Iterator[Fault]:
     path = shard.paths["documents"]
     falls = np.flatnonzero(np.diff(shard.ends, prepend=np.int64(0)) <= 0)
-    if len(falls):
-        yield _at(path, "document ends must rise", falls, _INT64)
+    yield from _at(path, "document ends must rise", falls, _INT64)
     last = int(shard.ends[-1]) if len(shard.ends) else 0
     if last != len(shard.tokens):
         what = f"the last document must end with token {len(shard.tokens)}, was: {last}"
-        yield _at(path, what, np.array([max(0, len(shard.ends) - 1)]), _INT64)
+        yield from _at(path, what, np.array([max(0, len(shard.ends) - 1)]), _INT64)
     negative = np.flatnonzero(shard.sizes < 0)
-    if len(negative):
-        yield _at(shard.paths["bytes"], "sizes must be at least 0", negative, _INT64)
+    yield from _at(shard.paths["bytes"], "sizes must be at least 0", negative, _INT64)
 
 
 def _bitmap(shard: Shard, level: int) -> Iterator[Fault]:
     path, bits, tokens = shard.paths[f"level{level}.bits"], shard.bits[level], len(shard.tokens)
     if tokens % 8 and bits[-1] >> (tokens % 8):
-        yield _at(path, "bits are set beyond the last token", np.array([len(bits) - 1]), 1)
+        yield from _at(path, "bits are set beyond the last token", np.array([len(bits) - 1]), 1)
     starts = np.concatenate(([0], shard.ends[:-1]))[: len(shard.ends)]
     starts = starts[(starts >= 0) & (starts < tokens)]  # others are reported elsewhere
     unset = starts[(bits[starts >> 3] >> (starts & 7) & 1) == 0]
-    if len(unset):
-        yield _at(path, "a document must start a segment", unset >> 3, 1)
+    yield from _at(path, "a document must start a segment", unset >> 3, 1)
 
 
 def _id_lines(path: Path, documents: int) -> Iterator[Fault]:
@@ -208,7 +198,7 @@ def _is_id(line: bytes) -> bool:
         return False
 
 
-def _at(path: Path, what: str, places: npt.NDArray[Any], width: int) -> Fault:
-    first = int(places[0])
-    more = f", and at {counted(len(places) - 1, 'more place')}" if len(places) > 1 else ""
-    return Fault(path=path, what=what + more, start=first * width, stop=(first + 1) * width)
+def _at(path: Path, what: str, places: npt.NDArray[Any], width: int) -> Iterator[Fault]:
+    for first in places[:1].tolist():
+        more = f", and at {counted(len(places) - 1, 'more place')}" if len(places) > 1 else ""
+        yield Fault(path=path, what=what + more, start=first * width, stop=(first + 1) * width)

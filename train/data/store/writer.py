@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from segmenters.align import MAX_LEVELS
 from segmenters.wording import counted
 from train.data.store.shards import FORMAT, MANIFEST, VERSION, DataSet, shard_file, suffixes
 from train.disk.files import Output, remove, sync, writing
@@ -51,10 +51,6 @@ class ShardWriter:
         description: dict[str, Any],
         shard_tokens: int = SHARD_TOKENS,
     ) -> None:
-        if not 1 <= levels <= MAX_LEVELS:
-            raise DataError(f"{name}: levels must be 1 to {MAX_LEVELS}, was: {levels}")
-        if shard_tokens < 1:
-            raise DataError(f"{name}: shard_tokens must be at least 1, was: {shard_tokens}")
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
         if (folder / MANIFEST).exists():
@@ -68,7 +64,7 @@ class ShardWriter:
         self._description = {**description, "vocab_size": vocab_size, "levels": levels}
         self._files: dict[str, Any] = {}
         self._shards: list[_OpenShard] = []
-        self._begin()
+        self._undo = ExitStack()
 
     def add(
         self,
@@ -107,48 +103,39 @@ class ShardWriter:
         for key in self.counts:
             self.counts[key] += part.manifest["counts"][key]
 
-    def finish(self) -> dict[str, Any]:
-        """Move all files into place, the manifest last; return the manifest."""
-        self._files |= self._shards[-1].commit()
+    def _finish(self) -> None:
+        """Move all files into place, the manifest last."""
+        self._files |= (self._shards[-1] if self._shards else self._room()).commit()
         with writing(self.folder):
             sync(self.folder)
+        self._undo.callback(remove, self.folder / MANIFEST)
         head = {"format": FORMAT, "version": VERSION, "name": self.name, "dtype": self.dtype.name}
         shards = [shard.counts for shard in self._shards]
         counted = {"counts": self.counts, "shards": shards, "files": self._files}
-        return store(self.folder / MANIFEST, {**head, **self._description, **counted})
-
-    def discard(self) -> None:
-        remove(self.folder / MANIFEST)
-        for shard in self._shards:
-            shard.discard()
+        store(self.folder / MANIFEST, {**head, **self._description, **counted})
 
     def __enter__(self) -> ShardWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            self.discard()
-            return
-        try:
-            self.finish()
-        except BaseException:
-            self.discard()
-            raise
+        with self._undo:
+            if kind is None:
+                self._finish()
+                self._undo.pop_all()
 
     def _room(self) -> _OpenShard:
-        if self._shards[-1].counts["tokens"] >= self.shard_tokens:
+        """Return the open shard; a full one is committed, and the next one opened."""
+        if self._shards and self._shards[-1].counts["tokens"] < self.shard_tokens:
+            return self._shards[-1]
+        if self._shards:
             self._files |= self._shards[-1].commit()
-            self._begin()
+        outputs = {}
+        for suffix in suffixes(self.levels):
+            path = self.folder / shard_file(self.name, len(self._shards), suffix)
+            outputs[suffix] = Output(path)
+            self._undo.callback(outputs[suffix].discard)
+        self._shards.append(_OpenShard(outputs, levels=self.levels))
         return self._shards[-1]
-
-    def _begin(self) -> None:
-        shard = _OpenShard(levels=self.levels)
-        self._shards.append(shard)
-        try:
-            shard.open(self.folder, self.name, len(self._shards) - 1)
-        except BaseException:
-            self.discard()
-            raise
 
     def _require_document(
         self, tokens: npt.NDArray[np.integer], marks: npt.NDArray[np.uint8], id: str
@@ -180,14 +167,10 @@ class ShardWriter:
 class _OpenShard:
     """The files of one shard while they grow. counts: documents, tokens, segments of level 0."""
 
-    def __init__(self, *, levels: int) -> None:
+    def __init__(self, outputs: Mapping[str, Output], *, levels: int) -> None:
         self.counts = dict.fromkeys(("documents", "tokens", "segments"), 0)
         self._pending = [np.empty(0, np.uint8) for _ in range(levels)]  # bits of an incomplete byte
-        self._outputs: dict[str, Output] = {}
-
-    def open(self, folder: Path, name: str, number: int) -> None:
-        for suffix in suffixes(len(self._pending)):
-            self._outputs[suffix] = Output(folder / shard_file(name, number, suffix))
+        self._outputs = outputs
 
     def add_tokens(self, tokens: npt.NDArray[np.integer], bits: Sequence[Bits]) -> None:
         self.counts["tokens"] += len(tokens)
@@ -211,10 +194,6 @@ class _OpenShard:
         for level, rest in enumerate(self._pending):
             self._write_bits(level, rest)
         return {output.path.name: output.commit() for output in self._outputs.values()}
-
-    def discard(self) -> None:
-        for output in self._outputs.values():
-            output.discard()
 
     def _write_bits(self, level: int, bits: Bits) -> None:
         packed = np.packbits(bits, bitorder="little").tobytes()

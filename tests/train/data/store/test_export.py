@@ -7,7 +7,6 @@ import shutil
 import struct
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from unittest.mock import MagicMock
 
 import numpy as np
@@ -159,7 +158,7 @@ def test_ids_that_megatron_has_no_type_for_are_refused(tmp_path):
     data = open_dataset(make(tmp_path / "data", 70_000, 1, 50) / "s" / "train")
     data.manifest["vocab_size"] = 2**31 + 1
     with pytest.raises(ValueError, match=r"ids must be below 2 \*\* 31"):
-        write_megatron(data, stem=tmp_path / "x", create=shutil.copy)
+        write_megatron(data, stem=tmp_path / "x", sequences="documents")
 
 
 class Vast:
@@ -174,24 +173,14 @@ class Vast:
         return np.empty(0, self.dtype)
 
 
-def test_offsets_beyond_32_bits_are_written_whole(monkeypatch):
+def test_offsets_beyond_32_bits_are_written_whole(tmp_path, monkeypatch):
     monkeypatch.setattr("train.data.store.export._BLOCK", len(Vast()))
     ends = np.array([2, 4, 5]) * 10**9
     data = MagicMock(tokens=Vast(), document_ends=ends, manifest={"vocab_size": 70_000})
     data.__len__.return_value = 3
-    made = {}
-
-    def create(path):
-        made[path.suffix] = MagicMock()
-        return made[path.suffix]
-
-    write_megatron(data, stem=Path("x"), create=create)
-    written = b"".join(call.args[0] for call in made[".idx"].write.call_args_list)
-    assert np.frombuffer(written, "<i8", 3, offset=34 + 3 * 4).tolist() == [
-        0,
-        8 * 10**9,
-        16 * 10**9,
-    ]
+    _, index = write_megatron(data, stem=tmp_path / "x", sequences="documents")
+    starts = np.frombuffer(index.read_bytes(), "<i8", 3, offset=34 + 3 * 4)
+    assert starts.tolist() == [0, 8 * 10**9, 16 * 10**9]
 
 
 ERRORS = [errno.ENOSPC, errno.EIO, errno.EACCES, errno.EDQUOT, errno.EROFS]
