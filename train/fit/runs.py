@@ -209,6 +209,20 @@ def replan(folder: Path, config: Mapping[str, Any]) -> None:
     write_whole(folder / CONFIG, as_yaml({**stored, **plan}))
 
 
+def rarely_meant(*, steps: int, warmup: Any, validate_every: int | None) -> Iterator[str]:
+    """Yield what is allowed, and rarely meant. warmup: of any schedule, if it has one."""
+    if isinstance(warmup, int) and warmup >= max(1, steps):
+        yield (
+            f"schedule.warmup={warmup} is not below steps={steps}: the learning rate only rises; "
+            f"set schedule.warmup={max(1, steps // 10)}"
+        )
+    if validate_every is not None and validate_every > steps:
+        yield (
+            f"validate_every={validate_every} is above steps={steps}: there will be no validation "
+            "loss, nor a best step to keep; validate_every=null validates at the end"
+        )
+
+
 def decisive(
     config: Mapping[str, Any],
     *,
