@@ -152,7 +152,7 @@ def _told(changed: Sequence[str], step: int) -> Iterator[str]:
     """Yield the changes of plan and precision; of another schedule only its name."""
     kind, was = f"schedule.{TARGET} ", 'trainer.precision was "'
     hidden = "schedule." if any(change.startswith(kind) for change in changed) else was
-    planned = ("trainer.precision", *runs.PLAN, "rows.validation_rows")
+    planned = ("trainer.precision", *runs.PLAN)
     for change in changed:
         if change.startswith(was):
             keeps = change.removeprefix(was).partition('"')[0]
