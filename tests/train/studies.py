@@ -68,6 +68,13 @@ def pretrain(*words):
     return run_command("pretrain", composed(*words))
 
 
+def flip(path):
+    """Change a bit in the middle of a file."""
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
 class Crash(Exception):
     """What stops a run in these tests."""
 

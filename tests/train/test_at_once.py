@@ -10,7 +10,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -19,12 +18,9 @@ from bipe import DecoderConfig
 from bipe.build import build
 from bipe.encodings.base import as_scheme
 from tests.bipe.conftest import SCHEMES, small_decoder
-from tests.train.studies import curve, fresh, losses, pretrain, same_weights
+from tests.train.studies import curve, losses, pretrain, same_weights
 from train.data.rows.choices import uneven
-from train.data.rows.datamodule import LMDataModule
-from train.data.rows.loader import IGNORED, RowLoader
 from train.fit import machine, runs
-from train.fit.module import positions_of
 from train.fit.plan import at_once, plan
 from train.fit.plan.memory import (
     USABLE,
@@ -95,35 +91,6 @@ def test_what_devices_cannot_share_is_refused_with_a_cure_that_works(
     )
     if micro == "auto":
         assert "micro_batch" not in told and abs(int(value) - batch) <= readers
-
-
-@pytest.mark.parametrize("ranks", [1, 2, 3, 6])
-def test_the_loss_of_a_step_does_not_depend_on_ranks_and_rows_at_once(smoke, ranks):
-    study, model, _ = fresh(*smoke)
-    data = LMDataModule(folder=study.data, row_length=64, global_batch=12)
-    share = data.share(ranks)
-    loader = {"order": data.order(), "global_batch": 12, "steps": 1}
-
-    def loss(world, micro):
-        model.zero_grad()
-        total = 0.0
-        for rank in range(world):
-            own = RowLoader(**loader, rank=rank, world=world, micro_batch=micro)
-            for batch in own.batches():
-                logits = model.logits(batch.tokens, positions_of(batch)).flatten(0, 1)
-                nll = F.cross_entropy(
-                    logits, batch.targets.flatten(), ignore_index=IGNORED, reduction="sum"
-                )
-                (nll / batch.step_targets).backward()
-                total += float(nll.detach()) / batch.step_targets
-        return total, torch.cat([p.grad.flatten() for p in model.parameters()])
-
-    expected, gradient = loss(1, 12)
-    for free in (None, *(peak(n, share) for n in range(1, share))):
-        micro = max(1, rows_at_once(STEP, "auto", share=share, free=free))
-        found, own = loss(ranks, micro)
-        assert found == pytest.approx(expected, rel=1e-6)
-        assert torch.allclose(own, gradient, atol=1e-7)
 
 
 def test_with_room_for_all_it_is_the_whole_share_bit_for_bit(smoke, finished, caplog):

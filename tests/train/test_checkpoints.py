@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from tests.train.studies import flip
 from tests.train.watching.test_metrics import Run
 from train.disk.files import Output
 from train.errors import DataError
@@ -59,16 +60,11 @@ def test_the_newest_is_found_and_other_files_are_none(tmp_path):
     assert checkpoints(tmp_path) == [path(tmp_path, step) for step in (8, 9, 10)]
 
 
-def flip(content):
-    middle = len(content) // 2
-    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
-
-
-@pytest.mark.parametrize("spoil", [lambda x: x[:-100], flip, lambda x: b""])
+@pytest.mark.parametrize("spoil", [lambda path: os.truncate(path, 100), flip])
 def test_a_spoiled_one_is_named_and_passed_over(spoil, tmp_path, caplog):
     write(tmp_path, 2, 4)
     last = path(tmp_path, 4)
-    last.write_bytes(spoil(last.read_bytes()))
+    spoil(last)
     with caplog.at_level(logging.WARNING):
         assert latest_checkpoint(tmp_path) == path(tmp_path, 2)
     assert f"{last} is skipped: its checksum" in caplog.text

@@ -18,7 +18,6 @@ from train.cli import main
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.errors import DataError
 from train.fit.base_run import BaseRun
-from train.fit.checkpoints.places import Place
 from train.fit.handover import _opening
 
 OWN = """
@@ -160,7 +159,8 @@ def test_an_encoding_of_ones_own_stays_here(refused, tmp_path, monkeypatch):
 
 def test_a_model_from_elsewhere_may_read_beginnings_or_not():
     run = BaseRun(
-        place=Place.of(Path("run")),
+        home=Path("run"),
+        folder=Path("run/model"),
         model=Decoder(DecoderConfig(**SIZES, encoding={"_target_": "bipe.encodings.NoPE"})),
         notes={"origin": {}, "tokenizer": {"sha256": "a", "bos_id": None}},
         data=None,

@@ -13,7 +13,7 @@ import torch
 
 from bipe import __version__
 from bipe.sealing import sealed
-from tests.train.studies import Crash, crashing, curve, losses, pretrain, same_weights
+from tests.train.studies import Crash, crashing, curve, flip, losses, pretrain, same_weights
 from train.errors import DataError, RunError
 from train.fit import runs
 from train.fit.checkpoints.places import checkpoints
@@ -31,12 +31,6 @@ def content(folder):
     """Every byte of a folder, and when it was written."""
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
-
-
-def flip(path):
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
 
 
 def damage_checkpoints(run, count):
@@ -108,7 +102,6 @@ def other_data(run):
 @pytest.mark.parametrize(
     ("words", "change", "told"),
     [
-        (("optimizer.lr=0.5",), None, "optimizer.lr was 0.002, is 0.5"),
         (("steps=9",), None, "bipe extend checkpoint=.*row_length=64 steps="),
         ((), lambda run: (run / runs.CONFIG).unlink(), "contains model but no config.yaml"),
         ((), lambda run: (run / runs.CONFIG).write_text("a: ["), "config.yaml.* line 1: not YAML"),
@@ -255,20 +248,3 @@ def test_the_micro_batch_may_change_between_the_parts(smoke, finished):
     assert np.allclose(losses(run), losses(unstopped), atol=1e-5)
     validations = [row["validation_loss"] for row in curve(run)]
     assert [loss is not None for loss in validations] == [False, False, True] * 2
-
-
-def test_overwriting_begins_again(smoke, finished, tmp_path):
-    with crashing(at=3):
-        pretrain(*smoke, "seed=7")
-    assert losses(tmp_path / "bipe_rope")[0] != losses(finished("bipe_rope"))[0]
-    with pytest.raises(ValueError, match=r"seed was 7, is 0"):
-        pretrain(*smoke)
-    run = pretrain(*smoke, "if_exists=overwrite")
-    assert curve(run) == curve(finished("bipe_rope"))
-    assert same_weights(run, finished("bipe_rope"))
-
-
-def test_what_fails_before_the_first_step_leaves_nothing(smoke, tmp_path):
-    with crashing(at=0):
-        pretrain(*smoke)
-    assert list(tmp_path.iterdir()) == []

@@ -46,7 +46,6 @@ COMMIT = "a" * 40
 GITS = {
     "missing": (None, NOTHING),
     "hangs": ("exec sleep 60", NOTHING),
-    "fails": ("exit 128", NOTHING),
     "says nothing": ("exit 0", NOTHING),
     "junk": (r"printf '\377\376 or so'", NOTHING),
     "hangs later": (f"case $* in *status*) exec sleep 60;; esac; echo {COMMIT}",

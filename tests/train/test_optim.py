@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from torch import nn
 
 from bipe import Decoder, DecoderConfig
-from bipe.build import build
-from train.config.check import OptimizerCall
 from train.fit.optim import adamw, constant, cosine, linear, muon, optimizer_of, wsd
 
 ALL = {"constant": constant, "cosine": cosine, "linear": linear, "wsd": wsd}
@@ -76,14 +74,10 @@ def with_muon(**given):
     [
         (cosine, {"warmup": -1}, "schedule.warmup must be at least 0, was: -1"),
         (linear, {"floor": 1.5}, "schedule.floor must be from 0 to 1, was: 1.5"),
-        (wsd, {"floor": -0.1}, "schedule.floor must be from 0 to 1, was: -0.1"),
         (wsd, {"decay": 0}, "schedule.decay must be above 0 and at most 1, was: 0"),
-        (wsd, {"decay": 1.1}, "schedule.decay must be above 0 and at most 1, was: 1.1"),
-        (adam, {"lr": 0.0}, "optimizer.lr must be above 0, was: 0.0"),
         (adam, {"lr": float("nan")}, "optimizer.lr must be above 0, was: nan"),
         (adam, {"betas": (0.9, 1.0)}, "optimizer.betas must be two numbers from 0 to below 1"),
         (adam, {"eps": 0.0}, "optimizer.eps must be above 0, was: 0.0"),
-        (adam, {"weight_decay": -0.1}, "optimizer.weight_decay must be at least 0, was: -0.1"),
         (with_muon, {"momentum": 1.0}, "optimizer.momentum must be from 0 to below 1, was: 1.0"),
     ],
 )
@@ -104,14 +98,6 @@ def test_without_a_gradient_only_the_decay_moves_matrices_and_frozen_weights_are
     optimizer.step()
     assert torch.allclose(model[0].weight, torch.full((3, 3), 1 - 0.1 * 0.5))
     assert torch.equal(model[1].weight, torch.ones(3))
-
-
-def test_betas_may_be_a_list_as_yaml_has_them():
-    description = {"_target_": "train.fit.optim.adamw", "_partial_": True, "lr": 0.1}
-    optimizer = build(description | {"betas": [0.8, 0.9]}, OptimizerCall)(
-        nn.Linear(2, 2).parameters()
-    )
-    assert optimizer.defaults["betas"] == (0.8, 0.9)
 
 
 def small_model():

@@ -101,8 +101,8 @@ def test_a_plan_counts_what_a_retrofit_adds(bipe, tmp_path, finished):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("schedule.warmup=6",), "schedule.warmup (6) is not over after 6 steps"),
-        (("validate_every=7",), "the run never validates: set validate_every (7) to at most 6"),
+        (("schedule.warmup=6",), "schedule.warmup=6 is not below steps=6"),
+        (("validate_every=7",), "validate_every=7 is above steps=6"),
         (("rows.validation_rows=0",), "the run never validates: set rows.validation_rows above 0"),
         (("steps=100000",), "proofs is read "),
         (("rows.micro_batch=3",), "the run would be refused: rows.global_batch must be a multiple"),

@@ -46,7 +46,6 @@ def test_what_does_not_decide_what_is_trained_may_change_on_resume(tmp_path):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"seed": 1}, "seed was 0, is 1"),
         ({"optimizer": {"lr": 0.2}}, "optimizer.lr was 0.1, is 0.2"),
         ({"new": "x"}, 'new was null, is "x"'),
         ({"rows": {"micro_batch": 4, "global_batch": 8}}, "rows.global_batch was null, is 8"),

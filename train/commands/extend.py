@@ -120,8 +120,8 @@ def extend(config: Config, *, stored: Mapping[str, Any], command: _Command = "ex
     refuse_long_rows(rows)
     share = _report_long_documents(rows, steps=config.steps, before=base.notes.get("row_length"))
     start = dataclasses.replace(start, notes={**start.notes, "long_documents": share})
-    fit = fit_of(config, folder=folder, command=command)
-    return train_model(fit, start, rows=rows, folder=folder, config=stored)
+    fit = fit_of(config, folder=folder, stored=stored, command=command)
+    return train_model(fit, start, rows=rows)
 
 
 def stretched(base: BaseRun, config: Config) -> Extension | None:

@@ -40,8 +40,8 @@ def pretrain(config: Config, *, stored: Mapping[str, Any]) -> Path:
     rows = rows_of(config)
     refuse_long_rows(rows)
     start = Start(decoder=decoder_of(config, vocab_size=rows.vocab_size))
-    fit = fit_of(config, folder=folder, command="pretrain")
-    return train_model(fit, start, rows=rows, folder=folder, config=stored)
+    fit = fit_of(config, folder=folder, stored=stored, command="pretrain")
+    return train_model(fit, start, rows=rows)
 
 
 def default_name(config: Config, *, changed: str = "", seeded: bool = False) -> str:
@@ -66,6 +66,7 @@ def fit_of(
     config: Config,
     *,
     folder: Path,
+    stored: Mapping[str, Any],
     command: Literal["pretrain", "extend", "retrofit", "scrolls"],
     best: bool = False,
 ) -> Fit:
@@ -80,28 +81,24 @@ def fit_of(
     )
     trainer |= {"precision": precision}
     config = replace(config, trainer=trainer)
+    loggers_of(config)
     made = {
         "optimizer": config.build("optimizer"),
         "schedule": config.build("schedule"),
         "draw": config.build("positions") if config.positions else None,
-        "trainer": functools.partial(config.call, "trainer"),
-        "loggers": loggers_of(config),
-        "callbacks": callbacks_of(config),
         "z_loss": float(config.z_loss),
         "label_smoothing": float(config.label_smoothing),
-        "command": command,
-        "best": best,
-        "precision": precision,
     }
-
-    def filled(kind: type, **given: Any) -> Any:
-        """Make a `kind` from the fields made above, or else from the keys of the same names."""
-        names = (field.name for field in fields(kind) if field.name not in given)
-        known = {name: made[name] if name in made else getattr(config, name) for name in names}
-        return kind(**known, **given)
-
-    fit: Fit = filled(Fit, training=filled(Training))
-    return fit
+    names = {field.name for field in fields(Training)} - made.keys()
+    return Fit(
+        config=config,
+        stored={**stored, "trainer": {**stored["trainer"], "precision": precision}},
+        folder=folder,
+        training=Training(**made, **{name: getattr(config, name) for name in names}),
+        callbacks=callbacks_of(config),
+        command=command,
+        best=best,
+    )
 
 
 def loggers_of(config: Config) -> Mapping[str, Any]:

@@ -214,8 +214,8 @@ def _train(
         **{**config.rows.values(), "level": None},  # examples hold the level of the base run
     )
     best = config.scrolls.select == "best"
-    fit = fit_of(config, folder=folder, command="scrolls", best=best)
-    train_model(fit, start, rows=rows, folder=folder, config=stored)
+    fit = fit_of(config, folder=folder, stored=stored, command="scrolls", best=best)
+    train_model(fit, start, rows=rows)
 
 
 def _report_cut(counts: Counts, room: Truncation, *, what: str) -> None:

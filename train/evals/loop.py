@@ -153,7 +153,6 @@ class _Run:
             write_whole(place, json.dumps(environment(), indent=1) + "\n")
         except Exception as fault:  # a record: no reason to measure nothing
             log.warning("%s is not written: %s", place, fault)
-        assert self._run.place is not None
         model, _ = load_place(self._run.place, allowed=self._allowed)
         return model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
 

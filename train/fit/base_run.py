@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from torch import Tensor
@@ -17,26 +15,12 @@ from train.fit.checkpoints.reading import load_place
 
 
 @dataclass(frozen=True, kw_only=True)
-class BaseRun:
+class BaseRun(Place):
     """See above. data: as the configuration of the run names it, if it does."""
 
-    place: Place
     model: Decoder
     notes: Mapping[str, Any]
     data: Any
-
-    @property
-    def home(self) -> Path:
-        return self.place.home
-
-    @property
-    def name(self) -> str:
-        return self.place.name
-
-    @property
-    def folder(self) -> Path:
-        """Return the folder of tokenizer and segmenter."""
-        return self.place.folder
 
     @property
     def decoder(self) -> DecoderConfig:
@@ -46,13 +30,9 @@ class BaseRun:
     def weights(self) -> Mapping[str, Tensor]:
         return self.model.state_dict()
 
-    @cached_property
-    def sha256(self) -> str:
-        return self.place.sha256()
-
     def as_notes(self) -> dict[str, Any]:
         """Return this run's entry in the notes of the next one, with its own notes inside."""
-        return {"run": str(self.place), "sha256": self.sha256, "notes": dict(self.notes)}
+        return {"run": str(self), "sha256": self.sha256, "notes": dict(self.notes)}
 
     def refuse_other_data(self, sets: DataSets, *, cure: str | None = None) -> None:
         """Raise DataError for data whose tokenizer or vocabulary does not fit the model's."""
@@ -76,4 +56,5 @@ def find_base_run(place: str, *, key: str, allowed: tuple[str, ...]) -> BaseRun:
     found = find_place(place, key=key)
     model, notes = load_place(found, allowed=allowed)
     config = runs.read_config(found.home) if (found.home / runs.CONFIG).is_file() else {}
-    return BaseRun(place=found, model=model, notes=notes, data=runs.data_of(config, found.home))
+    where: Any = {"home": found.home, "folder": found.folder, "checkpoint": found.checkpoint}
+    return BaseRun(**where, model=model, notes=notes, data=runs.data_of(config, found.home))

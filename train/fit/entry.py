@@ -4,6 +4,8 @@ Rank 0 holds the folder's lock until the run ends. Ranks that torchrun or srun s
 decision when all of them are there; those that rank 0 starts itself find it in their environment.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 import time
@@ -11,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import lightning
 import torch
@@ -27,6 +29,9 @@ from train.fit.checkpoints.reading import latest_checkpoint, remove_unfinished
 from train.fit.machine import revision
 from train.fit.record import Session, changes, command_line, recorded
 from train.ranks import world
+
+if TYPE_CHECKING:
+    from train.fit.training import Fit
 
 CHECKPOINT = "BIPE_CHECKPOINT"  # for ranks that rank 0 starts: the checkpoint, or nothing
 _ELSEWHERE = 2  # exit status of ranks whose rank 0 reports the error
@@ -114,22 +119,15 @@ def entered(
 
 
 @contextmanager
-def recorded_on_rank_0(
-    folder: Path,
-    trainer: lightning.Trainer,
-    entry: Entry,
-    *,
-    command: str,
-    config: Mapping[str, Any],
-) -> Iterator[None]:
+def recorded_on_rank_0(fit: Fit, trainer: lightning.Trainer, entry: Entry) -> Iterator[None]:
     """Record the session around the block; if it fails before a step, nothing stays of the run."""
     if not trainer.is_global_zero:
         yield
         return
-    device = trainer.strategy.root_device
+    folder, config, device = fit.folder, fit.stored, trainer.strategy.root_device
     kind = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
     session = Session(
-        words=command_line(command),
+        words=command_line(fit.command),
         world_size=trainer.world_size,
         devices=f"{trainer.world_size} x {kind}",
         strategy=type(trainer.strategy).__name__,
@@ -154,7 +152,7 @@ def _told(changed: Sequence[str], step: int) -> Iterator[str]:
     """Yield the changes of plan and precision; of another schedule only its name."""
     kind, was = f"schedule.{TARGET} ", 'trainer.precision was "'
     hidden = "schedule." if any(change.startswith(kind) for change in changed) else was
-    planned = ("trainer.precision", *runs.PLAN, "rows.validation_rows")
+    planned = ("trainer.precision", *runs.PLAN)
     for change in changed:
         if change.startswith(was):
             keeps = change.removeprefix(was).partition('"')[0]

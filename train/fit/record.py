@@ -30,6 +30,7 @@ from train.disk.lock import Holder, holder
 from train.disk.manifest import redacted
 from train.errors import RunError
 from train.fit import runs
+from train.fit.checkpoints.places import checkpoints, manifest_of, step_of
 from train.fit.runs import FREE, METRICS, PLAN, SESSIONS
 from train.stop import Stopped
 
@@ -177,11 +178,9 @@ def _undecoded(folder: Path, config: Mapping[str, Any]) -> str | None:
 
 def _newest(folder: Path) -> tuple[int | None, float | None]:
     found: dict[int, float] = {}
-    with suppress(OSError):
-        for path in folder.glob("step=*.ckpt"):
-            manifest = path / MANIFEST if path.is_dir() else path.with_suffix(".json")
-            with suppress(OSError, ValueError):
-                found[int(path.stem.partition("=")[2])] = manifest.stat().st_mtime
+    for path in checkpoints(folder):
+        with suppress(OSError):
+            found[step_of(path)] = manifest_of(path).stat().st_mtime
     return max(found.items(), default=(None, None))
 
 

@@ -60,13 +60,13 @@ FREE = {
     *("compile", "context_parallel", "corpus", "data", "dry_run", "engine", "evaluate"),
     *("generate", "if_exists", "keep_checkpoints", "launch", "log_every", "logger", "name"),
     *("out", "recompute", "report", "stall_after", "statistics", "trainer"),
+    *("rows.if_repeated", "rows.max_epochs", "rows.micro_batch", "rows.on_batch_change"),
+    "rows.verify",
 }
 # The plan of a run, which if_exists=change may change: what is trained stays the same.
-PLAN = ("steps", "epochs", "schedule", "validate_every")
-_PLAN_OF_ROWS = {"validation_rows"}
+PLAN = ("steps", "epochs", "schedule", "validate_every", "rows.validation_rows")
 # Keys of `scrolls` that affect training; the rest concern decoding.
 _DECISIVE_OF_SCROLLS = {"source", "segmenter", "on_long", "select"}
-_FREE_OF_ROWS = {"if_repeated", "max_epochs", "micro_batch", "on_batch_change", "verify"}
 
 
 @contextlib.contextmanager
@@ -204,21 +204,30 @@ def as_yaml(config: Mapping[str, Any]) -> str:
 def replan(folder: Path, config: Mapping[str, Any]) -> None:
     """Write the plan of a configuration into that of the run; its sessions keep the old values."""
     stored = read_config(folder)
-    rows = {key: config["rows"][key] for key in _PLAN_OF_ROWS}
-    plan = {key: config.get(key) for key in PLAN} | {"rows": {**stored["rows"], **rows}}
-    write_whole(folder / CONFIG, as_yaml({**stored, **plan}))
+    plan = {key: config.get(key) for key in PLAN if not key.startswith("rows.")}
+    rows = {**stored["rows"], "validation_rows": config["rows"]["validation_rows"]}
+    write_whole(folder / CONFIG, as_yaml({**stored, **plan, "rows": rows}))
 
 
-def decisive(
-    config: Mapping[str, Any],
-    *,
-    free: Collection[str] = FREE,
-    free_of_rows: Collection[str] = _FREE_OF_ROWS,
-) -> dict[str, Any]:
+def rarely_meant(*, steps: int, warmup: Any, validate_every: int | None) -> Iterator[str]:
+    """Yield what is allowed, and rarely meant. warmup: of any schedule, if it has one."""
+    if isinstance(warmup, int) and warmup >= max(1, steps):
+        yield (
+            f"schedule.warmup={warmup} is not below steps={steps}: the learning rate only rises; "
+            f"set schedule.warmup={max(1, steps // 10)}"
+        )
+    if validate_every is not None and validate_every > steps:
+        yield (
+            f"validate_every={validate_every} is above steps={steps}: there will be no validation "
+            "loss, nor a best step to keep; validate_every=null validates at the end"
+        )
+
+
+def decisive(config: Mapping[str, Any], *, free: Collection[str] = FREE) -> dict[str, Any]:
     """Return what decides what is trained; the data is checked by the loader and the notes."""
     kept = {key: value for key, value in redacted(config).items() if key not in free}
     if isinstance(rows := kept.get("rows"), dict):
-        kept["rows"] = {key: value for key, value in rows.items() if key not in free_of_rows}
+        kept["rows"] = {key: value for key, value in rows.items() if f"rows.{key}" not in free}
     if isinstance(options := kept.get("scrolls"), dict):
         kept["scrolls"] = {key: options.get(key) for key in _DECISIVE_OF_SCROLLS}
     return kept
@@ -297,12 +306,9 @@ def other_tokenizer(notes: Mapping[str, Any], found: Mapping[str, Any]) -> list[
 def _require_same(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     rows = new.get("rows")
     converts = isinstance(rows, Mapping) and rows.get("on_batch_change") == "convert"
-    free_of_rows = _FREE_OF_ROWS | ({"global_batch"} if converts else set())
-    other = _differences(old, new, {*FREE, *PLAN}, free_of_rows | _PLAN_OF_ROWS)
-    if new.get("if_exists") == "change":
-        changed = other
-    else:
-        changed = _differences(old, new, FREE, free_of_rows)
+    free = FREE | ({"rows.global_batch"} if converts else set())
+    other = _differences(old, new, free | {*PLAN})
+    changed = other if new.get("if_exists") == "change" else _differences(old, new, free)
     if not changed:
         return
     cure = "set these back, choose name=..., or start again with if_exists=overwrite"
@@ -316,9 +322,9 @@ def _require_same(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) 
 
 
 def _differences(
-    old: Mapping[str, Any], new: Mapping[str, Any], free: Collection[str], of_rows: Collection[str]
+    old: Mapping[str, Any], new: Mapping[str, Any], free: Collection[str]
 ) -> list[str]:
-    return changes_of(*(decisive(each, free=free, free_of_rows=of_rows) for each in (old, new)))
+    return changes_of(*(decisive(each, free=free) for each in (old, new)))
 
 
 def changes_of(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:

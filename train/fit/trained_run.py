@@ -26,8 +26,7 @@ from train.fit.checkpoints.places import Place, describe
 class TrainedRun:
     """A run read from its folder; notes: of its training; config: empty if `bipe` did not train it.
 
-    metrics: lines of metrics.csv with a loss, to the step of the weights. place: where these lie;
-    None while they are trained.
+    metrics: lines of metrics.csv with a loss, to the step of the weights. place: where these lie.
     """
 
     folder: Path
@@ -35,7 +34,7 @@ class TrainedRun:
     notes: Mapping[str, Any]
     config: Mapping[str, Any]
     metrics: Sequence[Mapping[str, Any]]
-    place: Place | None = None
+    place: Place
 
     @property
     def name(self) -> str:
@@ -53,7 +52,7 @@ class TrainedRun:
     @property
     def step(self) -> int | None:
         """Return the step of a checkpoint; None for the trained model."""
-        return None if self.place is None else self.place.step
+        return self.place.step
 
     @property
     def seed(self) -> int | None:
@@ -102,16 +101,14 @@ class TrainedRun:
 
     @cached_property
     def parameters(self) -> int:
-        assert self.place is not None
         if self.place.checkpoint is not None:
             return int(describe(self.place)["parameters"])
         return sum(map(math.prod, read_shapes(self.place.folder / WEIGHTS).values()))
 
-    @cached_property
+    @property
     def weights(self) -> str:
         """Return the sha256 of the weights."""
-        assert self.place is not None
-        return self.place.sha256()
+        return self.place.sha256
 
     @cached_property
     def arm(self) -> str:

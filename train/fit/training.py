@@ -6,10 +6,10 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import lightning
 import torch
@@ -21,7 +21,7 @@ from bipe import Decoder, DecoderConfig
 from bipe.attention.context import refuse_shared
 from bipe.encodings.retrofit import is_annealed
 from train import stop
-from train.config import IfExists
+from train.config import Config, IfExists
 from train.data.rows.choices import uneven
 from train.data.rows.datamodule import LMDataModule
 from train.disk.files import write_whole
@@ -87,106 +87,90 @@ class Start:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """How a run trains; conf/config.yaml explains each value.
+    """How a run trains, and where.
 
-    trainer: a factory, called with bipe's own settings. loggers: descriptions by name.
-    command: the command of the processes of other devices. best: write the weights with the lowest
+    config: conf/config.yaml explains each value. stored: the configuration to keep in the folder.
+    command: that of the processes of other devices. best: write the weights with the lowest
     validation loss instead of the last ones.
     """
 
+    config: Config
+    stored: Mapping[str, Any]
+    folder: Path
     training: Training
-    steps: int
-    if_exists: IfExists
-    log_every: int
-    checkpoint_every: int
-    keep_checkpoints: int
-    checkpoints: Literal["whole", "sharded"] | None
-    checkpoint_async: bool
-    validate_every: int | None
-    trainer: Callable[..., lightning.Trainer]
-    loggers: Mapping[str, Any]
-    precision: str
     callbacks: Sequence[lightning.Callback]
-    stall_after: float | None
-    command: str = "pretrain"
-    best: bool = False
+    command: str
+    best: bool
 
 
-def train_model(
-    fit: Fit, start: Start, *, rows: LMDataModule, folder: Path, config: Mapping[str, Any]
-) -> Path:
+def train_model(fit: Fit, start: Start, *, rows: LMDataModule) -> Path:
     """Train and return the run's folder; invalid settings raise before the folder is claimed."""
-    if fit.steps < 1:
-        raise ConfigError(f"steps must be at least 1, was: {fit.steps}")
-    rows.check(steps=fit.steps)
+    folder, steps = fit.folder, fit.config.steps
+    if steps < 1:
+        raise ConfigError(f"steps must be at least 1, was: {steps}")
+    rows.check(steps=steps)
     stop.check(UNTRAINED)  # the run before, in a sweep, was too far to stop
-    config = {**config, "trainer": {**config["trainer"], "precision": fit.precision}}
-    trainer = make_trainer(fit, folder=folder, config=config)
+    trainer = make_trainer(fit)
     sharded = isinstance(trainer.strategy, Sharded)
-    _refuse_sharded(
-        start.adaptation,
-        distils=start.teacher is not None,
-        sharded=sharded,
-        shared=rows.context_parallel > 1,
-    )
+    _refuse_sharded(start, sharded=sharded, shared=rows.context_parallel > 1)
     names = ("weights", "teacher", "adaptation")
     given: dict[str, Any] = {name: getattr(start, name) for name in names}
     with as_config_error("model: "):
         module = LMModule(start.decoder, fit.training, **given, sharded=sharded)
     refuse_unfit(module, row_length=rows.row_length)
     _refuse_sharing(trainer, module, rows)
-    _refuse_uneven(trainer, rows)
 
     def decide() -> Entry:
-        digest = rows.data_digest()
-        entry = find_entry(folder, if_exists=fit.if_exists, config=config, data=digest)
-        refuse_steps(folder, entry, steps=fit.steps, annealed=is_annealed(module.model.scheme))
+        digest, kept = rows.data_digest(), fit.config.if_exists
+        entry = find_entry(folder, if_exists=kept, config=fit.stored, data=digest)
+        refuse_steps(folder, entry, steps=steps, annealed=is_annealed(module.model.scheme))
         return entry
 
     with quiet(), entered(folder, command=fit.command, trainer=trainer, decide=decide) as entry:
         if entry.finished:
             if trainer.is_global_zero:
-                print(f"{folder} is finished: step {fit.steps} of {fit.steps}", file=sys.stderr)
+                print(f"{folder} is finished: step {steps} of {steps}", file=sys.stderr)
             return folder
         with (
-            recorded_on_rank_0(folder, trainer, entry, command=fit.command, config=config),
+            recorded_on_rank_0(fit, trainer, entry),
             running_together(trainer),
-            fitting(folder, entry, fit, config=config),
+            fitting(fit, entry),
         ):
-            _fit(fit, start, entry, trainer, module, rows, folder=folder, config=config)
+            _fit(fit, start, entry, trainer, module, rows)
     if (late := stop.requested()) and trainer.is_global_zero:
         told = f"bipe: {late.name} came after the last step: {folder} is finished"
         print(told, file=sys.stderr, flush=True)
     return folder
 
 
-def _refuse_sharded(adaptation: Adaptation, *, distils: bool, sharded: bool, shared: bool) -> None:
-    if distils and (sharded or shared):
+def _refuse_sharded(start: Start, *, sharded: bool, shared: bool) -> None:
+    if start.teacher is not None and (sharded or shared):
         raise ConfigError(
             "extend.distill needs a second whole model on each device, and whole rows: set "
             "trainer=ddp context_parallel=1, or extend.distill=0"
         )
-    if adaptation.lora is not None and sharded:
+    if start.adaptation.lora is not None and sharded:
         raise ConfigError("extend.lora needs the whole model on each device: set trainer=ddp")
 
 
 def _refuse_sharing(trainer: lightning.Trainer, module: LMModule, rows: LMDataModule) -> None:
-    size, chunks = rows.context_parallel, 2 * rows.context_parallel
-    if size == 1:
-        return
-    if trainer.world_size % size:
+    size, chunks, devices = rows.context_parallel, 2 * rows.context_parallel, trainer.world_size
+    if devices % size:
         raise ConfigError(
-            f"context_parallel must divide the number of devices ({trainer.world_size}), was: "
-            f"{size}; set trainer.devices"
+            f"context_parallel must divide the number of devices ({devices}), was: {size}; set "
+            "trainer.devices"
         )
-    for length in sorted({stage.length for stage in rows.stages.each}):
-        if length % chunks:
-            raise ConfigError(
-                f"row_length and the lengths of rows.curriculum must be multiples of 2 x "
-                f"context_parallel ({chunks}), was: {length}"
-            )
-    with as_config_error("context_parallel: "):
-        refuse_shared(module.model.scheme, path=module.options.attention)
+    if size > 1:
+        for length in sorted({stage.length for stage in rows.stages.each}):
+            if length % chunks:
+                raise ConfigError(
+                    f"row_length and the lengths of rows.curriculum must be multiples of 2 x "
+                    f"context_parallel ({chunks}), was: {length}"
+                )
+        with as_config_error("context_parallel: "):
+            refuse_shared(module.model.scheme, path=module.options.attention)
+    if fault := uneven(rows.global_batch, rows.micro_batch, devices=devices, context=size):
+        raise ConfigError(fault)
 
 
 def _fit(
@@ -196,23 +180,21 @@ def _fit(
     trainer: lightning.Trainer,
     module: LMModule,
     rows: LMDataModule,
-    *,
-    folder: Path,
-    config: Mapping[str, Any],
 ) -> None:
-    files = folder / runs.METRICS, folder / runs.MODEL
+    folder, steps = fit.folder, fit.config.steps
     resumed_at = None if entry.checkpoint is None else entry.step
-    with watched(
-        trainer, module.model, rows, files=files, config=config,
-        resumed_at=resumed_at, validate_every=fit.validate_every,
-    ):  # fmt: skip
+    if trainer.is_global_zero:
+        every, warmup = fit.config.validate_every, fit.config.schedule.get("warmup")
+        for text in runs.rarely_meant(steps=steps, warmup=warmup, validate_every=every):
+            log.warning("%s", text)
+    with watched(fit, trainer, module.model, rows, resumed_at=resumed_at):
         notes, data = dict[str, Any](), dict[str, str]()
         if trainer.is_global_zero:  # all that a model needs is read before the first step
-            notes |= notes_of_rows(rows, steps=fit.steps) | dict(start.notes)
-            notes |= notes_of_training(config, command=fit.command)
+            notes |= notes_of_rows(rows, steps=steps) | dict(start.notes)
+            notes |= notes_of_training(fit.stored, command=fit.command)
             data = files_of_data(rows.sets, sources=rows.source_names, max_length=rows.row_length)
             write_shared(module.model, folder, notes=notes, files=data)
-        with _late_faults(trainer, fit.steps):
+        with _late_faults(trainer, steps):
             trainer.fit(module, rows, ckpt_path=entry.checkpoint)
         state, own = _trained(trainer, module, rows)
         if trainer.is_global_zero:
@@ -269,31 +251,33 @@ def _trained(
     }
 
 
-def make_trainer(fit: Fit, *, folder: Path, config: Mapping[str, Any]) -> lightning.Trainer:
+def make_trainer(fit: Fit) -> lightning.Trainer:
     """Return a Lightning trainer with our own checkpoints, numbers and loggers."""
+    config, folder = fit.config, fit.folder
     tracking = Tracking(
-        folder=folder, config=config,
-        loggers=fit.loggers, facts=environment, allowed=fit.training.allowed,
+        folder=folder, config=fit.stored,
+        loggers=config.logger, facts=environment, allowed=config.allowed,
     )  # fmt: skip
-    background = Background() if fit.checkpoint_async else None
+    background = Background() if config.checkpoint_async else None
     with quiet(), as_config_error("trainer: ", MisconfigurationException):
-        trainer = fit.trainer(
+        trainer: lightning.Trainer = config.call(
+            "trainer",
             default_root_dir=folder,
-            max_steps=fit.steps,
+            max_steps=config.steps,
             max_epochs=-1,
             callbacks=[
                 SaveCheckpoints(
                     folder=folder / runs.CHECKPOINTS,
-                    every=fit.checkpoint_every,
-                    keep=fit.keep_checkpoints,
-                    validate_every=fit.validate_every,
+                    every=config.checkpoint_every,
+                    keep=config.keep_checkpoints,
+                    validate_every=config.validate_every,
                     background=background,
                 ),
-                Together(stall_after=fit.stall_after),
-                RowsAtOnce(validate_every=fit.validate_every, copied=fit.checkpoint_async),
+                Together(stall_after=config.stall_after),
+                RowsAtOnce(validate_every=config.validate_every, copied=config.checkpoint_async),
             ],
             logger=tracking,
-            log_every_n_steps=fit.log_every,
+            log_every_n_steps=config.log_every,
             plugins=[AtomicCheckpointIO(background=background), *cluster()],
             enable_checkpointing=False,
             enable_progress_bar=False,
@@ -301,25 +285,19 @@ def make_trainer(fit: Fit, *, folder: Path, config: Mapping[str, Any]) -> lightn
             use_distributed_sampler=False,
             num_sanity_val_steps=0,
         )
-    metrics = MetricsFile(path=folder / runs.METRICS, every=fit.log_every, send=tracking.send)
+    metrics = MetricsFile(path=folder / runs.METRICS, every=config.log_every, send=tracking.send)
     own = [metrics, ProgressBar(title=folder.name), *fit.callbacks]
     # Before SaveCheckpoints, see SaveBest. Here any callback of the user's is let in.
     best = [SaveBest(folder=folder / runs.CHECKPOINTS)] if fit.best else []
     trainer.callbacks[:0] = [*best, *own]  # type: ignore[attr-defined]
     if isinstance(trainer.strategy, Sharded):
-        trainer.strategy.saves(whole=fit.checkpoints == "whole", background=background)
-    elif fit.checkpoints == "sharded":
+        trainer.strategy.saves(whole=config.checkpoints == "whole", background=background)
+    elif config.checkpoints == "sharded":
         raise ConfigError(
             "checkpoints=sharded needs a sharded model, trainer=fsdp2 or trainer=hsdp; else set "
             "checkpoints=null"
         )
     return trainer
-
-
-def _refuse_uneven(trainer: lightning.Trainer, rows: LMDataModule) -> None:
-    devices, context = trainer.world_size, rows.context_parallel
-    if fault := uneven(rows.global_batch, rows.micro_batch, devices=devices, context=context):
-        raise ConfigError(fault)
 
 
 @contextlib.contextmanager
@@ -340,7 +318,7 @@ def quiet() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def fitting(folder: Path, entry: Entry, fit: Fit, *, config: Mapping[str, Any]) -> Iterator[None]:
+def fitting(fit: Fit, entry: Entry) -> Iterator[None]:
     """Adapt Lightning's multi-process launch to a command.
 
     Lightning starts the processes of other devices by repeating the command line, in a multirun
@@ -354,11 +332,11 @@ def fitting(folder: Path, entry: Entry, fit: Fit, *, config: Mapping[str, Any]) 
     words, composed = sys.argv, hydra.cfg
     environment = {name: os.environ.get(name) for name in _LAUNCH}
     allowed = f"allowed_targets=[{','.join(fit.training.allowed)}]"
-    config_file = folder / runs.SESSION_CONFIG
+    config_file = fit.folder / runs.SESSION_CONFIG
     starts = CHECKPOINT not in os.environ and world() is None
     try:
         if starts:  # the other ranks read the file, and find the checkpoint in their environment
-            write_whole(config_file, runs.as_yaml({**config, "name": folder.name}))
+            write_whole(config_file, runs.as_yaml({**fit.stored, "name": fit.folder.name}))
             os.environ[CHECKPOINT] = str(entry.checkpoint or "")
         with quiet():
             sys.argv = [words[0], fit.command, "--config-file", str(config_file), allowed]

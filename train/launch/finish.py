@@ -42,7 +42,7 @@ is written. The same command again resumes.
 _COOLED = "train.fit.optim.cooled"
 _SHARE = 10  # of the steps so far, by default
 _OWN = ("cooldown", "name", "out")
-_HOW = runs.FREE | {"validate_every", "rows.micro_batch", "rows.verify"}
+_HOW = runs.FREE | {"validate_every"}
 
 
 def main(words: list[str]) -> int:

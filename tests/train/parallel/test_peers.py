@@ -110,7 +110,6 @@ def test_a_busy_rank_and_a_halted_one_are_not_taken_for_dead(ranks):
     [
         (b"", None),
         (b"GET / HTTP/1.1\n", None),
-        (b"\xff\x00\n", None),
         (b"[1]\n", None),
         (b'{"rank": 1, "key": "other"}\n', None),
         (b"[" * 5000, None),

@@ -101,15 +101,6 @@ def test_a_sharded_model_is_the_whole_one(kind, name, sharded):
         assert torch.allclose(step[key], value, atol=1e-6), key
 
 
-def test_constants_of_encodings_have_values_on_the_meta_device():
-    with torch.device("meta"):
-        model = Decoder(CONFIGS["options"])
-    materialize(model, CPU)
-    expected = whole(CONFIGS["options"]).scheme.inter.frequencies
-    assert torch.equal(model.scheme.inter.frequencies, expected)
-    assert torch.equal(model.norm.weight, torch.ones(12))
-
-
 def test_one_device_alone_is_sharded_like_any_other(smoke):
     """With the losses of autocast, too: blocks in bfloat16 are multiplied in bfloat16 anyway."""
     options = ("trainer.accelerator=cpu", "trainer.devices=1")

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tests.processes import together
-from tests.train.studies import losses, pretrain, same_weights
+from tests.train.studies import flip, losses, pretrain, same_weights
 from tests.train.test_distributed import go_back
 from train.disk import manifest
 from train.disk.files import Output
@@ -80,26 +80,12 @@ def test_a_run_goes_on_from_checkpoints_of_the_other_kind(
     assert newest(run).is_dir() == in_shards
 
 
-def lose_manifest(path):
-    (path / shards.MANIFEST).unlink()
-
-
-def lose_a_shard(path):
-    next(path.glob("*.distcp")).unlink()
-
-
-def flip(path, name):
-    content = bytearray((path / name).read_bytes())
-    content[len(content) // 2] ^= 1
-    (path / name).write_bytes(content)
-
-
 DAMAGES = {
-    "no manifest": lose_manifest,
-    "is missing": lose_a_shard,
-    "checksum of __0_0.distcp": lambda path: flip(path, "__0_0.distcp"),
-    "checksum of rest.pt": lambda path: flip(path, "rest.pt"),
-    "manifest is damaged": lambda path: flip(path, shards.MANIFEST),
+    "no manifest": lambda path: (path / shards.MANIFEST).unlink(),
+    "is missing": lambda path: next(path.glob("*.distcp")).unlink(),
+    "checksum of __0_0.distcp": lambda path: flip(path / "__0_0.distcp"),
+    "checksum of rest.pt": lambda path: flip(path / "rest.pt"),
+    "manifest is damaged": lambda path: flip(path / shards.MANIFEST),
 }
 
 
@@ -114,7 +100,7 @@ def test_a_damaged_one_is_named_and_passed_over(words, run, caplog):
 
 def test_what_a_kill_leaves_is_removed(run):
     folder = run / CHECKPOINTS
-    lose_manifest(newest(run))
+    DAMAGES["no manifest"](newest(run))
     (folder / ".step=00000008.ckpt.part").mkdir()
     (folder / ".step=00000008.ckpt.part" / "__0_0.distcp").write_text("half")
     (folder / ".step=00000009.ckpt.part").write_text("half")

@@ -63,21 +63,6 @@ def test_padding_is_not_counted_and_documents_begin_again():
     assert state["segment"]["maximum"] == 3
 
 
-def test_a_state_goes_on_on_one_rank():
-    first, ranks = IndexCounts(), [IndexCounts(), IndexCounts()]
-    ids = torch.randint(0, 20_000, (3, 50), generator=torch.Generator().manual_seed(0))
-    at = Positions(document=torch.zeros_like(ids), token=ids, inter=ids // 7, intra=ids)
-    first.add(at)
-    for rank, counts in enumerate(ranks):
-        counts.load(first.state(CPU), rank=rank)
-    assert ranks[1].summary(CPU)["token"]["counted"] == 0
-    first.add(at)
-    ranks[0].add(at)
-    assert ranks[0].summary(CPU) == first.summary(CPU)
-    ranks[0].load(None, rank=0)
-    assert ranks[0].summary(CPU)["token"]["counted"] == 0
-
-
 def by_hand(words):
     """Indices of all tokens of a run, from its rows."""
     study = composed(*words)

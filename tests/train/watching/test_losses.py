@@ -44,18 +44,16 @@ def test_a_flat_model_has_no_losses_by_segment(finished):
     assert names == ["loss/source/proofs", "loss/token/0"]
 
 
-def sums(tokens, *, scored=None, sources=("a",)):
+def sums(tokens, *, sources=("a",)):
     """The numbers of one step of one row of the last source; losses are token indices."""
     losses = StepLosses(sources=sources, row_length=len(tokens), bilevel=False)
     token = torch.tensor([tokens])
-    targets = torch.where(token >= (scored or 0), 1, IGNORED)
     zero = torch.zeros_like(token)
     at = Positions(document=zero, token=token, inter=zero, intra=zero)
-    each = token.float() * (targets != IGNORED)
-    batch = SimpleNamespace(targets=targets, source=torch.tensor([len(sources) - 1]))
+    each = token.float()
+    batch = SimpleNamespace(targets=zero, source=torch.tensor([len(sources) - 1]))
     losses.add(each.sum(), each, batch, at)
-    count = int((targets != IGNORED).sum())
-    return losses.split(losses.take(torch.device("cpu")), targets=count)
+    return losses.split(losses.take(torch.device("cpu")), targets=len(tokens))
 
 
 def test_a_source_without_targets_has_no_loss():
@@ -64,11 +62,6 @@ def test_a_source_without_targets_has_no_loss():
     assert found["loss/source/b"] == found["loss"] == 63.5
     assert found["loss/token/0"] == 31.0  # of targets 1 to 63
     assert found["keys_per_token"] == 64.5
-
-
-def test_tokens_that_are_not_scored_count_nowhere():
-    found = sums(range(64), scored=10)
-    assert found["loss/source/a"] == found["loss"] == 36.5
 
 
 def test_a_document_that_goes_on_from_the_row_before_attends_within_its_row():

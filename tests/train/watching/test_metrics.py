@@ -214,25 +214,13 @@ def test_a_run_says_what_it_is_and_how_it_ended(smoke, capsys, tmp_path, data):
 
 
 def test_the_next_command_names_data_that_are_elsewhere(tmp_path):
-    told = {"folder": tmp_path / "run", "model": tmp_path / "run" / "model", "config": {}}
-    data = {"web": "runs/a b", "books": "runs/c"}
-    mixed = end_lines([], **told | {"config": {"out": str(tmp_path), "data": data}})
+    folder, data = tmp_path / "run", {"web": "runs/a b", "books": "runs/c"}
+    mixed = end_lines([], folder=folder, config={"out": str(tmp_path), "data": data})
     (words,) = (shlex.split(line) for line in mixed if "evaluate" in line)
     assert words[3:] == [f"out={tmp_path}", "data={web: 'runs/a b', books: runs/c}"]
     assert composed(words[4])["data"] == data
     own = {"out": f"{tmp_path}/./", "data": f"{tmp_path}/data"}
-    assert "data=" not in "".join(end_lines([], **told | {"config": own}))
-
-
-@pytest.mark.parametrize(
-    ("warmup", "validate_every", "told"),
-    [(60, None, "schedule.warmup=60 is not below steps=60"),
-     (6, 200, "validate_every=200 is above steps=60"), (59, 60, None), (None, None, None)],
-)  # fmt: skip
-def test_what_is_rarely_meant_is_told(warmup, validate_every, told):
-    schedule = {"warmup": warmup}
-    found = watch.warnings_of(steps=60, validate_every=validate_every, schedule=schedule)
-    assert found == [] if told is None else [text.startswith(told) for text in found] == [True]
+    assert "data=" not in "".join(end_lines([], folder=folder, config=own))
 
 
 def test_the_warnings_come_before_the_first_step(smoke, caplog):

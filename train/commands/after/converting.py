@@ -81,7 +81,7 @@ def to_hf(
         texts = [] if sets is None else _texts(run, sets, spoken)
         keys |= _segments(run.model, chosen, spoken, texts)
     notes = _portable(run.notes)
-    rows = Journal(run.home / FILE).rows_at(run.place.step)
+    rows = Journal(run.home / FILE).rows_at(run.step)
     longest = _read_length(run.notes)
 
     def beside(config: dict[str, Any]) -> dict[str, str]:
@@ -311,7 +311,7 @@ def _stored_notes(path: Path) -> dict[str, Any]:
 
 
 def _stored_dtype(run: BaseRun) -> torch.dtype:
-    if run.place.checkpoint is not None:
+    if run.checkpoint is not None:
         return run.model.norm.weight.dtype
     with safe_open(run.folder / WEIGHTS, framework="pt") as file:
         found: Tensor = file.get_tensor("norm.weight")

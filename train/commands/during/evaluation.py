@@ -22,6 +22,7 @@ from train.evals.loop import Measurement, Subject
 from train.evals.rows import FILE, Journal, Row, key_of, of_run
 from train.evals.texts import HeldOut
 from train.fit import runs
+from train.fit.checkpoints.places import Place
 from train.fit.lora import merged
 from train.fit.parallel.sharded import Sharded, full_state
 from train.fit.trained_run import TrainedRun
@@ -90,6 +91,7 @@ class LiveEvaluation(lightning.Callback):
             notes={"data": trainer.datamodule.data_digest()},  # type: ignore[attr-defined]
             config=runs.read_config(folder),
             metrics=(),
+            place=Place.of(folder),
         )
         subject = Subject(
             run=run, row_length=self.row_length, lengths=self.lengths, held_out=self.held_out

@@ -15,7 +15,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ _NAME = re.compile(r"step=(\d+)\.ckpt")
 _AT = re.compile(r"(.+)@([^/@]*)$")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Place:
     """A trained model. home: the run's folder. folder: of config.json, tokenizer and segmenter.
 
@@ -60,6 +60,7 @@ class Place:
     def __str__(self) -> str:
         return str(self.home) if self.step is None else f"{self.home}@{self.step}"
 
+    @cached_property
     def sha256(self) -> str:
         """Return the sha256 of the weights; that of the manifest for a checkpoint in shards."""
         if self.checkpoint is None:

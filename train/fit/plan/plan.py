@@ -17,6 +17,7 @@ from bipe.build import build
 from bipe.decoder import Decoder, DecoderConfig
 from bipe.encodings.base import Scheme, as_scheme
 from train.data.rows.choices import MicroBatch, uneven
+from train.fit import runs
 from train.fit.flops import PEAK, Flops, step_flops
 from train.fit.machine import free_memory
 from train.fit.plan.memory import (
@@ -306,16 +307,10 @@ def _faults(plan: Plan, placing: Placing) -> Iterator[str]:
     batches, shared = (schedule.global_batch, schedule.micro_batch), placing.context
     if fault := uneven(*batches, devices=placing.ranks, context=shared):
         yield f"the run would be refused: {fault}"
-    if schedule.warmup and schedule.warmup >= schedule.steps:
-        yield (
-            f"schedule.warmup ({schedule.warmup}) is not over after {schedule.steps} steps: the "
-            "learning rate rises to the end; set schedule.warmup below steps"
-        )
-    if plan.data.sources and not plan.validations:
-        cure = f"validate_every ({schedule.validate_every}) to at most {schedule.steps}"
-        if not plan.data.validation_rows:
-            cure = "rows.validation_rows above 0"
-        yield f"the run never validates: set {cure}"
+    every, steps = schedule.validate_every, schedule.steps
+    yield from runs.rarely_meant(steps=steps, warmup=schedule.warmup, validate_every=every)
+    if plan.data.sources and not plan.data.validation_rows:
+        yield "the run never validates: set rows.validation_rows above 0"
     for source in plan.data.sources:
         if source.epochs > _MANY_EPOCHS:
             cure = "set fewer steps, or prepare more data"

@@ -18,7 +18,7 @@ import os
 import signal
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -82,22 +82,17 @@ def made(description: Mapping[str, Any], *, allowed: tuple[str, ...]) -> RunLogg
     return found if isinstance(found, RunLogger) else OfLightning(found)
 
 
-def run(lines: Iterable[str]) -> Iterable[str]:
+def run(lines: Iterator[str]) -> Iterator[str]:
     """Do what the lines ask, and yield what there is to tell; the end of the lines is an end."""
-    recorder: Recorder | None = None
+    recorder = Recorder(json.loads(next(lines)))
+    yield recorder.begin()
     for line in lines:
         asked = json.loads(line)
-        do = asked.pop("do")
-        if do == "begin":
-            recorder = Recorder(asked)
-            yield recorder.begin()
-        elif recorder is not None and do == "numbers":
-            recorder.numbers(**asked)
-        elif recorder is not None and do == "end":
+        if asked.pop("do") == "end":
             yield recorder.end(**asked)
             return
-    if recorder is not None:
-        yield recorder.end(failed=True)
+        recorder.numbers(**asked)
+    yield recorder.end(failed=True)
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import lightning
 import torch
@@ -23,27 +23,24 @@ from train.disk.files import read_numbers
 from train.fit.watching.metrics import EachStep, Row
 from train.fit.watching.tracking import Tracking
 
+if TYPE_CHECKING:
+    from train.fit.training import Fit
+
 log = logging.getLogger("bipe")
 
 
 @contextlib.contextmanager
 def watched(
+    fit: Fit,
     trainer: lightning.Trainer,
     model: Decoder,
     rows: LMDataModule,
     *,
-    files: tuple[Path, Path],
-    config: Mapping[str, Any],
     resumed_at: int | None,
-    validate_every: int | None,
 ) -> Iterator[None]:
-    """Print what a run is and how it ended; files: its metrics and the folder of its model."""
-    (metrics, written), steps = files, trainer.max_steps
-    tracking, folder = cast(Tracking, trainer.logger), metrics.parent
+    """Print what a run is and how it ended."""
+    tracking, folder, steps = cast(Tracking, trainer.logger), fit.folder, fit.config.steps
     if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
-        schedule = config.get("schedule") or {}
-        for text in warnings_of(steps=steps, validate_every=validate_every, schedule=schedule):
-            log.warning("%s", text)
         lines = start_lines(trainer, model, rows, folder=folder, resumed_at=resumed_at)
         _show([*lines, *table(rows.statistics(steps=steps))])
     else:  # one process says which path of attention was chosen
@@ -58,8 +55,8 @@ def watched(
     if not trainer.is_global_zero:
         return
     try:
-        found = read_numbers(metrics)
-        _show(end_lines(found, folder=folder, model=written, config=config))
+        found = read_numbers(folder / "metrics.csv")
+        _show(end_lines(found, folder=folder, config=fit.stored))
     except Exception as fault:  # the model is written
         log.warning("%s is finished, but its numbers cannot be shown: %s", folder, fault)
 
@@ -161,28 +158,7 @@ def start_lines(
     return lines + ([] if resumed_at is None else [f"resumed    at step {resumed_at} on {on}"])
 
 
-def warnings_of(
-    *, steps: int, validate_every: int | None, schedule: Mapping[str, Any]
-) -> list[str]:
-    """Return what is allowed, and rarely meant."""
-    found = []
-    warmup = schedule.get("warmup")
-    if isinstance(warmup, int) and warmup >= steps:
-        found.append(
-            f"schedule.warmup={warmup} is not below steps={steps}: the learning rate only rises; "
-            f"set schedule.warmup={max(1, steps // 10)}"
-        )
-    if validate_every is not None and validate_every > steps:
-        found.append(
-            f"validate_every={validate_every} is above steps={steps}: there will be no validation "
-            "loss, nor a best step to keep; validate_every=null validates at the end"
-        )
-    return found
-
-
-def end_lines(
-    rows: Sequence[Row], *, folder: Path, model: Path, config: Mapping[str, Any]
-) -> list[str]:
+def end_lines(rows: Sequence[Row], *, folder: Path, config: Mapping[str, Any]) -> list[str]:
     """Return how the run ended. rows: of metrics.csv."""
     lines = []
     if rows:
@@ -196,7 +172,7 @@ def end_lines(
         if validated:
             found = validated[-1]
             lines.append(f"validated  loss {found['validation_loss']:.4f} at step {found['step']}")
-    lines.append(f"model      {model}")
+    lines.append(f"model      {folder / 'model'}")
     if config.get("task"):  # bipe scrolls goes on
         return lines
     out, data = str(config.get("out", folder.parent)), config.get("data")
