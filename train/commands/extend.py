@@ -44,7 +44,7 @@ from train.fit.checkpoints.places import find_place
 from train.fit.handover import read_files
 from train.fit.module import Adaptation, positions_of
 from train.fit.training import Start, train_model, write_untrained
-from train.fit.watching.index_counts import IndexCounts
+from train.fit.watching.index_counts import IndexCounts, summary_of
 
 log = logging.getLogger("bipe")
 _COUNTED, _AT_ONCE = 1_000_000, 16_384  # tokens whose positions are counted, and of a batch of them
@@ -190,7 +190,7 @@ def _positions(rows: LMDataModule) -> dict[str, dict[str, int]]:
     loader = RowLoader(order=order, micro_batch=at_once, global_batch=at_once, steps=steps)
     for batch in loader.batches():
         counts.add(positions_of(batch))
-    return counts.summary(torch.device("cpu"))
+    return summary_of(counts.state(torch.device("cpu")))
 
 
 def folder_of(config: Config, base: BaseRun, name: str) -> Path:

@@ -22,10 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from bipe.sealing import CONFIG as MODEL_CONFIG
-from bipe.sealing import is_sealed, read_object
+from bipe.sealing import read_config as read_model
+from bipe.sealing import require_unchanged
 from train.data.store.folder import INSTALL, MANIFEST, PART
 from train.data.store.folder import LOCK as DATA_LOCK
-from train.disk.files import read_json, read_lines, sha256, write_whole
+from train.disk.files import read_json, read_lines, write_whole
 from train.disk.lock import Holder, holder
 from train.disk.manifest import redacted
 from train.errors import RunError
@@ -102,8 +103,8 @@ def _run(folder: Path, *, verify: bool) -> State:
     checkpoint, written = _newest(folder / runs.CHECKPOINTS)
     live = _live(folder / runs.LOCK)
     if live is None and fault is None and (folder / runs.MODEL).is_dir():
-        fault = _model_fault(folder / runs.MODEL, verify=verify)
-        state = FINISHED if fault is None else f"damaged: {runs.MODEL}/{fault}"
+        fault = _model_fault(folder, verify=verify)
+        state = FINISHED if fault is None else f"damaged: {fault}"
     else:
         state = _state(live, last, fault, step=metrics.get("step"))
     undecoded = _undecoded(folder, config)
@@ -123,20 +124,13 @@ def _run(folder: Path, *, verify: bool) -> State:
     )
 
 
-def _model_fault(model: Path, *, verify: bool) -> str | None:
-    """Return which file of a model has changed since it was written, or None."""
-    name = MODEL_CONFIG
+def _model_fault(run: Path, *, verify: bool) -> str | None:
+    """Return what of the model has changed since it was written, or None."""
     try:
-        text, content = read_object(model / name)
-        if not is_sealed(text, content):
-            return f"{name} has changed since it was written: its seal does not match"
-        for name, entry in content["files"].items():
-            if (model / name).stat().st_size != entry["bytes"]:
-                return f"{name} must have {entry['bytes']} bytes"
-            if verify and sha256(model / name) != entry["sha256"]:
-                return f"{name} has changed since it was written: its sha256 differs"
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        return f"{name} cannot be read"
+        files = read_model(run / runs.MODEL)["files"]
+        require_unchanged(run / runs.MODEL, files if verify else {})
+    except (OSError, ValueError) as fault:
+        return str(fault).replace(f"{run}/", "")
     return None
 
 

@@ -50,6 +50,7 @@ from train.fit.module import Adaptation, LMModule, Training, refuse_unfit
 from train.fit.parallel.sharded import Sharded, full_state
 from train.fit.parallel.together import UNTRAINED, Together, running_together
 from train.fit.plan.at_once import RowsAtOnce
+from train.fit.watching.index_counts import summary_of
 from train.fit.watching.metrics import MetricsFile
 from train.fit.watching.tracking import Tracking
 from train.fit.watching.watch import ProgressBar, watched
@@ -244,7 +245,7 @@ def _trained(
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return the trained weights and what is known after training; every rank has to call it."""
     return merged(full_state(module.model)), {
-        "positions": module.indices.summary(trainer.strategy.root_device),
+        "positions": summary_of(module.indices.state(trainer.strategy.root_device)),
         "tokens": rows.consumed_rows * rows.row_length,
         "steps": trainer.global_step,
         "skipped_steps": module.skipped.state()[0],

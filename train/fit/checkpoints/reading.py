@@ -1,6 +1,5 @@
 """Checkpoints as they are read: the newest whole one, and the models in them. Without Lightning."""
 
-import json
 import logging
 import pickle
 import shutil
@@ -14,7 +13,7 @@ from torch import Tensor
 from bipe import Decoder
 from bipe.checkpoint import decoder_of, load_model, load_weights, require_shapes
 from bipe.sealing import CONFIG
-from train.disk.files import sha256
+from train.disk.files import read_json, sha256
 from train.errors import RunError
 from train.fit.checkpoints import shards
 from train.fit.checkpoints.places import Place, checkpoints, describe, manifest_of
@@ -100,10 +99,7 @@ def fault_of(path: Path) -> str | None:
     """Return why a checkpoint cannot be used, by its size and checksum, or None."""
     if path.is_dir():
         return shards.fault_of(path)
-    try:
-        expected = json.loads(manifest_of(path).read_text())["sha256"]
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+    expected = (read_json(manifest_of(path)) or {}).get("sha256")
+    if expected is None:
         return "it has no manifest (the run was stopped while it was written)"
-    if sha256(path) != expected:
-        return "its checksum is not the one in its manifest"
-    return None
+    return None if sha256(path) == expected else "its checksum is not the one in its manifest"

@@ -23,12 +23,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from bipe.build import TARGET, build
+from train.config.check import LOGGER
 from train.disk.files import read_json, read_lines, unsynced, write_whole
-from train.fit.watching import loggers
 from train.fit.watching.loggers import About, OfLightning, RunLogger
 
 FOLDER = "loggers"
-_OURS = f"{RunLogger.__module__}."
 
 
 class Recorder:
@@ -70,15 +70,8 @@ class Recorder:
 
 def made(description: Mapping[str, Any], *, allowed: tuple[str, ...]) -> RunLogger:
     """Return the logger that a configuration describes; only foreign ones load torch."""
-    target = description["_target_"]
-    if target.startswith(_OURS):
-        kind = getattr(loggers, target.removeprefix(_OURS))
-        logger: RunLogger = kind(**{k: v for k, v in description.items() if k != "_target_"})
-        return logger
-    from bipe.build import build
-    from train.config.check import LOGGER
-
-    found = build(description, LOGGER, allowed=allowed)
+    ours = description[TARGET].startswith(f"{RunLogger.__module__}.")
+    found = build(description, RunLogger if ours else LOGGER, allowed=allowed)
     return found if isinstance(found, RunLogger) else OfLightning(found)
 
 
