@@ -63,7 +63,7 @@ def completed(config: DictConfig) -> DictConfig:
             "differ. Name the checkpoint with this sha256, or set extend.sha256=null"
         )
     _report_overruled_choices()
-    sizes = dataclasses.asdict(base.decoder)
+    sizes = dataclasses.asdict(base.model.config)
     encoding = sizes.pop("encoding")
     target = f"{DecoderConfig.__module__}.{DecoderConfig.__qualname__}"
     config = config.copy()
@@ -141,7 +141,7 @@ def stretched(base: BaseRun, config: Config) -> Extension | None:
             "extend.unit and stretch.original_length both set the original length; remove one"
         )
     made = functools.partial(
-        extend_config, base.decoder, description, unit=unit, allowed=config.allowed
+        extend_config, base.model.config, description, unit=unit, allowed=config.allowed
     )
     try:
         try:
@@ -212,14 +212,14 @@ def start_of(
         held["stretch"] = [report.as_notes() for report in done.reports]
     elif "stretch" in base.notes:  # still in effect
         held["stretch"] = base.notes["stretch"]
-    decoder = base.decoder if done is None else done.config
+    decoder = base.model.config if done is None else done.config
     weights, options = _weights(base, decoder, config.allowed), config.extend
     weight = float(options.distill)
     teacher = (base.model.requires_grad_(False), weight) if weight else None
     lora = None if options.lora is None else dataclasses.asdict(options.lora)
     if lora is not None:
         lora["alpha"] = float(lora["alpha"])
-    new = {*weights} - {*base.weights}
+    new = {*weights} - {*base.model.state_dict()}
     adaptation = Adaptation(new=new, new_lr=float(options.new_lr), lora=lora)
     return Start(
         decoder=decoder, weights=weights, notes=held, teacher=teacher, adaptation=adaptation
@@ -239,7 +239,7 @@ def _report_reach(base: BaseRun, config: Config) -> None:
 
 def _weights(base: BaseRun, decoder: DecoderConfig, allowed: tuple[str, ...]) -> dict[str, Tensor]:
     """Return the base run's weights; what only the new encoding has starts at zero."""
-    known = base.weights
+    known = base.model.state_dict()
     with torch.device("meta"):
         shapes = Decoder(decoder, allowed=allowed).state_dict()
     dtype = base.model.tokens.weight.dtype

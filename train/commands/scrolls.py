@@ -98,7 +98,7 @@ def scrolls(config: Config, *, stored: Mapping[str, Any]) -> Path:
     tokenizer = tokenizer_of(base, sets)
     encoder = Encoder(tokenizer=tokenizer, segmenter=segmenter, truncation=room)
     decoded = whole[: config.scrolls.rows]
-    encoding = str(base.decoder.encoding.get(TARGET))
+    encoding = str(base.model.config.encoding.get(TARGET))
     if decoded and encoding.endswith((".Bilevel", ".Chain")):  # a flat one needs no segments
         _refuse_unfollowed(encoder, decoded)
     name = config.name or default_name(config)

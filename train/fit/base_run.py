@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor
-
-from bipe import Decoder, DecoderConfig
+from bipe import Decoder
 from train.data.rows.sets import DataSets
 from train.errors import DataError
 from train.fit import runs
@@ -22,14 +20,6 @@ class BaseRun(Place):
     notes: Mapping[str, Any]
     data: Any
 
-    @property
-    def decoder(self) -> DecoderConfig:
-        return self.model.config
-
-    @property
-    def weights(self) -> Mapping[str, Tensor]:
-        return self.model.state_dict()
-
     def as_notes(self) -> dict[str, Any]:
         """Return this run's entry in the notes of the next one, with its own notes inside."""
         return {"run": str(self), "sha256": self.sha256, "notes": dict(self.notes)}
@@ -44,10 +34,10 @@ class BaseRun(Place):
                 f"data: {sets.folder} was made with a different tokenizer than {self.home} was "
                 f"trained with ({how}). {cure}"
             )
-        if sets.vocab_size > self.decoder.vocab_size:
+        if sets.vocab_size > self.model.config.vocab_size:
             raise DataError(
                 f"data: {sets.folder} has a vocabulary of {sets.vocab_size}, but {self.home} one "
-                f"of {self.decoder.vocab_size}: it was trained on other data"
+                f"of {self.model.config.vocab_size}: it was trained on other data"
             )
 
 
