@@ -39,8 +39,8 @@ from train.data.rows.loader import RowLoader
 from train.data.store.folder import MANIFEST, folders_of
 from train.errors import ConfigError
 from train.fit import runs
-from train.fit.base_run import BaseRun, find_base_run
 from train.fit.checkpoints.places import find_place
+from train.fit.checkpoints.reading import BaseRun, find_base_run
 from train.fit.handover import read_files
 from train.fit.module import Adaptation, positions_of
 from train.fit.training import Start, train_model, write_untrained
@@ -259,7 +259,7 @@ def write_base(
     notes = {**base.notes, **start.notes}
     return write_untrained(
         model, notes, files=read_files(base.folder), folder=folder, config=stored,
-        if_exists=config.if_exists, command=command,
+        command=command,
     )  # fmt: skip
 
 

@@ -57,8 +57,8 @@ from train.evals.scoring.benchmark import (
     table,
 )
 from train.fit import runs
-from train.fit.base_run import BaseRun, find_base_run
 from train.fit.checkpoints.places import Place, find_place
+from train.fit.checkpoints.reading import BaseRun, find_base_run
 from train.fit.trained_run import read_run
 from train.fit.training import train_model
 from train.tasks.scrolls.archives import TASKS, find_task

@@ -15,7 +15,7 @@ import shlex
 import socket
 import sys
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -32,7 +32,7 @@ from train.disk.manifest import redacted
 from train.errors import RunError
 from train.fit import runs
 from train.fit.checkpoints.places import checkpoints, manifest_of, step_of
-from train.fit.runs import FREE, METRICS, PLAN, SESSIONS
+from train.fit.runs import METRICS, SESSIONS
 from train.stop import Stopped
 
 _PLAN, _RESULT = "plan.json", "part.json"  # of train/data/preparing
@@ -306,14 +306,9 @@ def command_line(command: str) -> list[str]:
     return ["bipe", command, *map(_without_secret, words)]
 
 
-def changes(
-    old: Mapping[str, Any],
-    new: Mapping[str, Any],
-    *,
-    of: Collection[str] = FREE | {*PLAN, "rows"},
-) -> list[str]:
-    """Return how the keys differ that may change when a run is resumed, with both values."""
-    free = sorted({*of} - {"if_exists", "name", "out"})
+def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Return how a run is resumed otherwise than it began, with both values."""
+    free = sorted((runs.FREE | {*runs.PLAN, "rows"}) - {"if_exists", "name", "out"})
     was, now = (redacted({key: each.get(key) for key in free}) for each in (old, new))
     return runs.changes_of(was, now)
 

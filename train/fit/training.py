@@ -21,7 +21,7 @@ from bipe import Decoder, DecoderConfig
 from bipe.attention.context import refuse_shared
 from bipe.encodings.retrofit import is_annealed
 from train import stop
-from train.config import Config, IfExists
+from train.config import Config
 from train.data.rows.choices import uneven
 from train.data.rows.datamodule import LMDataModule
 from train.disk.files import write_whole
@@ -122,8 +122,7 @@ def train_model(fit: Fit, start: Start, *, rows: LMDataModule) -> Path:
     _refuse_sharing(trainer, module, rows)
 
     def decide() -> Entry:
-        digest, kept = rows.data_digest(), fit.config.if_exists
-        entry = find_entry(folder, if_exists=kept, config=fit.stored, data=digest)
+        entry = find_entry(folder, config=fit.stored, data=rows.data_digest())
         refuse_steps(folder, entry, steps=steps, annealed=is_annealed(module.model.scheme))
         return entry
 
@@ -227,14 +226,13 @@ def write_untrained(
     files: Mapping[str, str],
     folder: Path,
     config: Mapping[str, Any],
-    if_exists: IfExists,
     command: str,
 ) -> Path:
     """Write a run folder with an untrained model, and return it. files: of the model, by name."""
     if rank_zero_only.rank:  # type: ignore[attr-defined]
         return folder
     with runs.in_use(folder, command=command):
-        if not find_entry(folder, if_exists=if_exists, config=config).finished:
+        if not find_entry(folder, config=config).finished:
             with runs.withdrawn_on_failure(folder):
                 write_model(model, folder, notes=notes, files=files)
     return folder
