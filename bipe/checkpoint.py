@@ -29,10 +29,10 @@ from bipe.sealing import (
     WEIGHTS,
     CheckpointError,
     Shapes,
-    bytes_sha256,
     read_config,
     read_object,
     read_shapes,
+    require_unchanged,
     write_config,
 )
 
@@ -92,12 +92,7 @@ def load_model(
         require_shapes(decoder, held, allowed=allowed)
     except _UNFIT as error:
         raise CheckpointError(f"{weights}: does not match {CONFIG}: {error}") from error
-    for name, entry in content["files"].items():
-        if bytes_sha256(folder / name) != entry.get("sha256"):
-            raise CheckpointError(
-                f"{folder / name}: has changed since it was written: its sha256 differs from that "
-                f"in {CONFIG}; copy the folder again"
-            )
+    require_unchanged(folder, content["files"])
     model = Decoder(decoder, allowed=allowed)
     load_weights(model, load_file(weights))
     return model, content["notes"]

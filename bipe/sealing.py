@@ -152,6 +152,16 @@ def _require_files(folder: Path, files: Mapping[str, Any]) -> None:
             )
 
 
+def require_unchanged(folder: Path, files: Mapping[str, Any]) -> None:
+    """Raise CheckpointError for a file whose bytes are not those that were listed."""
+    for name, entry in files.items():
+        if bytes_sha256(folder / name) != entry.get("sha256"):
+            raise CheckpointError(
+                f"{folder / name}: has changed since it was written: its sha256 differs from that "
+                f"in {CONFIG}; copy the folder again"
+            )
+
+
 def bytes_sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -17,7 +17,7 @@ from segmenters import ArithmeticSteps
 from train.cli import main
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.errors import DataError
-from train.fit.base_run import BaseRun
+from train.fit.checkpoints.reading import BaseRun
 from train.fit.handover import _opening
 
 OWN = """

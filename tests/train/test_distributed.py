@@ -99,13 +99,6 @@ def test_two_processes_share_a_curriculum_and_a_padded_last_batch(data, tmp_path
     assert_same(run, one)
 
 
-def test_a_run_of_two_processes_goes_on_in_one(pair, data, alone, tmp_path):
-    run = shutil.copytree(pair[0], tmp_path / "bipe_rope")
-    go_back(run, step=4)
-    assert pretrain(f"data={data}", f"out={tmp_path}", "encoding=bipe_rope", *ODD) == run
-    assert_same(run, alone)
-
-
 def test_from_two_copies_to_two_shards_to_one_process_it_is_one_run(pair, data, tmp_path, alone):
     """DDP, FSDP2 with two micro-batches a step, then one process."""
     words = (f"data={data}", f"out={tmp_path}", "encoding=bipe_rope", *ODD, "keep_checkpoints=9")

@@ -1,7 +1,6 @@
 """Schedules as laws, and which weights decay."""
 
 import copy
-import functools
 import itertools
 
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from bipe import Decoder, DecoderConfig
-from train.fit.optim import adamw, constant, cosine, linear, muon, optimizer_of, wsd
+from train.fit.optim import adamw, constant, cosine, linear, muon, wsd
 
 ALL = {"constant": constant, "cosine": cosine, "linear": linear, "wsd": wsd}
 FALLING = {"cosine": cosine, "linear": linear, "wsd": wsd}
@@ -147,10 +146,3 @@ def test_a_schedule_reaches_both_and_their_state_survives():
     for optimizer in (first, second):
         optimizer.step()
     assert all(map(torch.equal, model.parameters(), again.parameters()))
-
-
-def test_a_factory_gets_names_if_it_takes_them():
-    layer = nn.Linear(2, 2)
-    for factory in (muon, adamw, torch.optim.SGD):
-        made = optimizer_of(functools.partial(factory, lr=0.1), layer.named_parameters())
-        assert sum(len(group["params"]) for group in made.param_groups) == 2

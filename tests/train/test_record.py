@@ -82,11 +82,12 @@ def test_a_model_that_was_changed_is_damaged(run, capsys):
     assert state_of(run).state == "finished"
     assert main(["status", "--verify", "--json", str(run)]) == 0
     state = json.loads(capsys.readouterr().out)[0]["state"]
-    assert state.endswith("model.safetensors has changed since it was written: its sha256 differs")
+    assert "model.safetensors: has changed since it was written: its sha256 differs" in state
     (model / "model.safetensors").write_text("weight")
-    assert state_of(run).state == "damaged: model/model.safetensors must have 7 bytes"
+    told = "damaged: model/model.safetensors: must have 7 bytes, was: 6; copy the folder again"
+    assert state_of(run).state == told
     (model / "model.safetensors").unlink()
-    assert state_of(run).state == "damaged: model/model.safetensors cannot be read"
+    assert state_of(run).state.startswith("damaged: model/model.safetensors is missing; ")
     config = model / "config.json"
     config.write_text(config.read_text().replace("7", "6"))
     assert "its seal does not match" in state_of(run).state

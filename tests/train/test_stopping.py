@@ -1,11 +1,11 @@
 """A signal stops each command where it may stop; the same command goes on, bit for bit."""
 
-import hashlib
 import shutil
 import time
 
 import pytest
 
+from tests.train.data.corpora import content
 from tests.train.studies import curve, pretrain, same_weights
 from tests.train.test_stop import STATUS, send
 from train.cli import main
@@ -39,11 +39,6 @@ def at(monkeypatch):
         return monkeypatch.undo
 
     return arrange
-
-
-def content(folder):
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
 
 
 @pytest.fixture(scope="module")

@@ -39,12 +39,12 @@ from train.data.rows.loader import RowLoader
 from train.data.store.folder import MANIFEST, folders_of
 from train.errors import ConfigError
 from train.fit import runs
-from train.fit.base_run import BaseRun, find_base_run
 from train.fit.checkpoints.places import find_place
+from train.fit.checkpoints.reading import BaseRun, find_base_run
 from train.fit.handover import read_files
 from train.fit.module import Adaptation, positions_of
 from train.fit.training import Start, train_model, write_untrained
-from train.fit.watching.index_counts import IndexCounts
+from train.fit.watching.index_counts import IndexCounts, summary_of
 
 log = logging.getLogger("bipe")
 _COUNTED, _AT_ONCE = 1_000_000, 16_384  # tokens whose positions are counted, and of a batch of them
@@ -63,7 +63,7 @@ def completed(config: DictConfig) -> DictConfig:
             "differ. Name the checkpoint with this sha256, or set extend.sha256=null"
         )
     _report_overruled_choices()
-    sizes = dataclasses.asdict(base.decoder)
+    sizes = dataclasses.asdict(base.model.config)
     encoding = sizes.pop("encoding")
     target = f"{DecoderConfig.__module__}.{DecoderConfig.__qualname__}"
     config = config.copy()
@@ -141,7 +141,7 @@ def stretched(base: BaseRun, config: Config) -> Extension | None:
             "extend.unit and stretch.original_length both set the original length; remove one"
         )
     made = functools.partial(
-        extend_config, base.decoder, description, unit=unit, allowed=config.allowed
+        extend_config, base.model.config, description, unit=unit, allowed=config.allowed
     )
     try:
         try:
@@ -190,7 +190,7 @@ def _positions(rows: LMDataModule) -> dict[str, dict[str, int]]:
     loader = RowLoader(order=order, micro_batch=at_once, global_batch=at_once, steps=steps)
     for batch in loader.batches():
         counts.add(positions_of(batch))
-    return counts.summary(torch.device("cpu"))
+    return summary_of(counts.state(torch.device("cpu")))
 
 
 def folder_of(config: Config, base: BaseRun, name: str) -> Path:
@@ -212,14 +212,14 @@ def start_of(
         held["stretch"] = [report.as_notes() for report in done.reports]
     elif "stretch" in base.notes:  # still in effect
         held["stretch"] = base.notes["stretch"]
-    decoder = base.decoder if done is None else done.config
+    decoder = base.model.config if done is None else done.config
     weights, options = _weights(base, decoder, config.allowed), config.extend
     weight = float(options.distill)
     teacher = (base.model.requires_grad_(False), weight) if weight else None
     lora = None if options.lora is None else dataclasses.asdict(options.lora)
     if lora is not None:
         lora["alpha"] = float(lora["alpha"])
-    new = {*weights} - {*base.weights}
+    new = {*weights} - {*base.model.state_dict()}
     adaptation = Adaptation(new=new, new_lr=float(options.new_lr), lora=lora)
     return Start(
         decoder=decoder, weights=weights, notes=held, teacher=teacher, adaptation=adaptation
@@ -239,7 +239,7 @@ def _report_reach(base: BaseRun, config: Config) -> None:
 
 def _weights(base: BaseRun, decoder: DecoderConfig, allowed: tuple[str, ...]) -> dict[str, Tensor]:
     """Return the base run's weights; what only the new encoding has starts at zero."""
-    known = base.weights
+    known = base.model.state_dict()
     with torch.device("meta"):
         shapes = Decoder(decoder, allowed=allowed).state_dict()
     dtype = base.model.tokens.weight.dtype
@@ -259,7 +259,7 @@ def write_base(
     notes = {**base.notes, **start.notes}
     return write_untrained(
         model, notes, files=read_files(base.folder), folder=folder, config=stored,
-        if_exists=config.if_exists, command=command,
+        command=command,
     )  # fmt: skip
 
 

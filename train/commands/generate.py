@@ -43,7 +43,7 @@ from train.data.store.shards import levels_read
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.errors import ConfigError, DataError, as_config_error
-from train.fit.base_run import BaseRun, find_base_run
+from train.fit.checkpoints.reading import BaseRun, find_base_run
 from train.stop import Stopped, kept
 
 _ENDED = {"length": "ended at generate.max_new", "stop": "ended at a stop"}

@@ -57,8 +57,8 @@ from train.evals.scoring.benchmark import (
     table,
 )
 from train.fit import runs
-from train.fit.base_run import BaseRun, find_base_run
 from train.fit.checkpoints.places import Place, find_place
+from train.fit.checkpoints.reading import BaseRun, find_base_run
 from train.fit.trained_run import read_run
 from train.fit.training import train_model
 from train.tasks.scrolls.archives import TASKS, find_task
@@ -97,7 +97,7 @@ def scrolls(config: Config, *, stored: Mapping[str, Any]) -> Path:
     tokenizer = tokenizer_of(base, sets)
     encoder = Encoder(tokenizer=tokenizer, segmenter=segmenter, truncation=room)
     decoded = whole[: config.scrolls.rows]
-    encoding = str(base.decoder.encoding.get(TARGET))
+    encoding = str(base.model.config.encoding.get(TARGET))
     if decoded and encoding.endswith((".Bilevel", ".Chain")):  # a flat one needs no segments
         _refuse_unfollowed(encoder, decoded)
     name = config.name or default_name(config)

@@ -21,7 +21,6 @@ import torch
 from bipe import __version__
 from bipe.build import TARGET
 from bipe.sealing import CheckpointError, read_config
-from train.config import IfExists
 from train.errors import RunError
 from train.fit import runs
 from train.fit.checkpoints.places import step_of
@@ -50,18 +49,17 @@ class Entry:
         return 0 if self.checkpoint is None else step_of(self.checkpoint)
 
 
-def find_entry(
-    folder: Path, *, if_exists: IfExists, config: Mapping[str, Any], data: str | None = None
-) -> Entry:
+def find_entry(folder: Path, *, config: Mapping[str, Any], data: str | None = None) -> Entry:
     """Claim the folder and return what is to be done there; RunError if it is not free for that.
 
     data: the digest of the data to train on, which must be that of a finished run.
     """
-    runs.claim(folder, if_exists=if_exists, config=config)
-    if if_exists not in runs.RESUMES:
+    runs.claim(folder, if_exists=config["if_exists"], config=config)
+    if config["if_exists"] not in runs.RESUMES:
         return Entry()
     if (notes := _finished(folder)) is not None:
-        if new := changes(runs.read_config(folder), config, of=runs.PLAN):  # if_exists=change
+        changed = changes(runs.read_config(folder), config)
+        if new := [each for each in changed if each.startswith(runs.PLAN)]:  # if_exists=change
             raise RunError(
                 f"{folder} is finished, so its plan cannot change ({'; '.join(new)}): bipe extend "
                 f"checkpoint={folder} trains it further"

@@ -15,23 +15,24 @@ import shlex
 import socket
 import sys
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bipe.sealing import CONFIG as MODEL_CONFIG
-from bipe.sealing import is_sealed, read_object
+from bipe.sealing import read_config as read_model
+from bipe.sealing import require_unchanged
 from train.data.store.folder import INSTALL, MANIFEST, PART
 from train.data.store.folder import LOCK as DATA_LOCK
-from train.disk.files import read_json, read_lines, sha256, write_whole
+from train.disk.files import read_json, read_lines, write_whole
 from train.disk.lock import Holder, holder
 from train.disk.manifest import redacted
 from train.errors import RunError
 from train.fit import runs
 from train.fit.checkpoints.places import checkpoints, manifest_of, step_of
-from train.fit.runs import FREE, METRICS, PLAN, SESSIONS
+from train.fit.runs import METRICS, SESSIONS
 from train.stop import Stopped
 
 _PLAN, _RESULT = "plan.json", "part.json"  # of train/data/preparing
@@ -102,8 +103,8 @@ def _run(folder: Path, *, verify: bool) -> State:
     checkpoint, written = _newest(folder / runs.CHECKPOINTS)
     live = _live(folder / runs.LOCK)
     if live is None and fault is None and (folder / runs.MODEL).is_dir():
-        fault = _model_fault(folder / runs.MODEL, verify=verify)
-        state = FINISHED if fault is None else f"damaged: {runs.MODEL}/{fault}"
+        fault = _model_fault(folder, verify=verify)
+        state = FINISHED if fault is None else f"damaged: {fault}"
     else:
         state = _state(live, last, fault, step=metrics.get("step"))
     undecoded = _undecoded(folder, config)
@@ -123,20 +124,13 @@ def _run(folder: Path, *, verify: bool) -> State:
     )
 
 
-def _model_fault(model: Path, *, verify: bool) -> str | None:
-    """Return which file of a model has changed since it was written, or None."""
-    name = MODEL_CONFIG
+def _model_fault(run: Path, *, verify: bool) -> str | None:
+    """Return what of the model has changed since it was written, or None."""
     try:
-        text, content = read_object(model / name)
-        if not is_sealed(text, content):
-            return f"{name} has changed since it was written: its seal does not match"
-        for name, entry in content["files"].items():
-            if (model / name).stat().st_size != entry["bytes"]:
-                return f"{name} must have {entry['bytes']} bytes"
-            if verify and sha256(model / name) != entry["sha256"]:
-                return f"{name} has changed since it was written: its sha256 differs"
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        return f"{name} cannot be read"
+        files = read_model(run / runs.MODEL)["files"]
+        require_unchanged(run / runs.MODEL, files if verify else {})
+    except (OSError, ValueError) as fault:
+        return str(fault).replace(f"{run}/", "")
     return None
 
 
@@ -312,14 +306,9 @@ def command_line(command: str) -> list[str]:
     return ["bipe", command, *map(_without_secret, words)]
 
 
-def changes(
-    old: Mapping[str, Any],
-    new: Mapping[str, Any],
-    *,
-    of: Collection[str] = FREE | {*PLAN, "rows"},
-) -> list[str]:
-    """Return how the keys differ that may change when a run is resumed, with both values."""
-    free = sorted({*of} - {"if_exists", "name", "out"})
+def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Return how a run is resumed otherwise than it began, with both values."""
+    free = sorted((runs.FREE | {*runs.PLAN, "rows"}) - {"if_exists", "name", "out"})
     was, now = (redacted({key: each.get(key) for key in free}) for each in (old, new))
     return runs.changes_of(was, now)
 

@@ -87,16 +87,8 @@ class TrainedRun:
         """Return pairs of the tokens seen and the training loss in nats per token."""
         return [(row["tokens"], row["loss"]) for row in self.metrics]
 
-    def mean_of(self, metric: str) -> float:
-        """Return the mean of a column of metrics.csv; NaN if it is empty."""
-        known = self._known(metric)
-        return sum(known) / len(known) if known else math.nan
-
-    def most_of(self, metric: str) -> float:
-        """Return the maximum of a column of metrics.csv; NaN if it is empty."""
-        return max(self._known(metric), default=math.nan)
-
-    def _known(self, metric: str) -> list[float]:
+    def known(self, metric: str) -> list[float]:
+        """Return a column of metrics.csv, without its empty cells."""
         return [row[metric] for row in self.metrics if row.get(metric) is not None]
 
     @cached_property

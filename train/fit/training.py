@@ -21,7 +21,7 @@ from bipe import Decoder, DecoderConfig
 from bipe.attention.context import refuse_shared
 from bipe.encodings.retrofit import is_annealed
 from train import stop
-from train.config import Config, IfExists
+from train.config import Config
 from train.data.rows.choices import uneven
 from train.data.rows.datamodule import LMDataModule
 from train.disk.files import write_whole
@@ -50,6 +50,7 @@ from train.fit.module import Adaptation, LMModule, Training, refuse_unfit
 from train.fit.parallel.sharded import Sharded, full_state
 from train.fit.parallel.together import UNTRAINED, Together, running_together
 from train.fit.plan.at_once import RowsAtOnce
+from train.fit.watching.index_counts import summary_of
 from train.fit.watching.metrics import MetricsFile
 from train.fit.watching.tracking import Tracking
 from train.fit.watching.watch import ProgressBar, watched
@@ -121,8 +122,7 @@ def train_model(fit: Fit, start: Start, *, rows: LMDataModule) -> Path:
     _refuse_sharing(trainer, module, rows)
 
     def decide() -> Entry:
-        digest, kept = rows.data_digest(), fit.config.if_exists
-        entry = find_entry(folder, if_exists=kept, config=fit.stored, data=digest)
+        entry = find_entry(folder, config=fit.stored, data=rows.data_digest())
         refuse_steps(folder, entry, steps=steps, annealed=is_annealed(module.model.scheme))
         return entry
 
@@ -226,14 +226,13 @@ def write_untrained(
     files: Mapping[str, str],
     folder: Path,
     config: Mapping[str, Any],
-    if_exists: IfExists,
     command: str,
 ) -> Path:
     """Write a run folder with an untrained model, and return it. files: of the model, by name."""
     if rank_zero_only.rank:  # type: ignore[attr-defined]
         return folder
     with runs.in_use(folder, command=command):
-        if not find_entry(folder, if_exists=if_exists, config=config).finished:
+        if not find_entry(folder, config=config).finished:
             with runs.withdrawn_on_failure(folder):
                 write_model(model, folder, notes=notes, files=files)
     return folder
@@ -244,7 +243,7 @@ def _trained(
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return the trained weights and what is known after training; every rank has to call it."""
     return merged(full_state(module.model)), {
-        "positions": module.indices.summary(trainer.strategy.root_device),
+        "positions": summary_of(module.indices.state(trainer.strategy.root_device)),
         "tokens": rows.consumed_rows * rows.row_length,
         "steps": trainer.global_step,
         "skipped_steps": module.skipped.state()[0],

@@ -84,16 +84,16 @@ def _measured(run: TrainedRun) -> Iterator[Row]:
 
 
 def _of_training(run: TrainedRun) -> Iterator[Row]:
-    notes = run.notes
+    notes, clamped = run.notes, run.known("clamped_share")
     for measure, unit, value in (
         ("parameters", "", run.parameters),
         ("training_row_length", "tokens", run.row_length),
         ("training_tokens", "tokens", notes.get("tokens")),
         ("training_steps", "steps", notes.get("steps")),
         ("training_seconds", "seconds", run.metrics[-1].get("seconds") if run.metrics else None),
-        ("training_memory", "GiB", run.most_of("peak_memory_gib")),
+        ("training_memory", "GiB", max(run.known("peak_memory_gib"), default=None)),
         ("training_skipped_steps", "steps", notes.get("skipped_steps", 0)),
-        ("clamped_share", "share", run.mean_of("clamped_share")),
+        ("clamped_share", "share", sum(clamped) / len(clamped) if clamped else None),
     ):
         if isinstance(value, int | float) and not math.isnan(value):
             yield Row(measure=measure, unit=unit, value=value)

@@ -28,14 +28,6 @@ class Begins(Finishes):
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
-class Draws(Finishes):
-    def figure(self, name, png, step):
-        Begins.begin(self, None)
-
-    def end(self, *, failed):
-        return ""
-
-
 class OfLightning(Logger):
     """All that it does fails, at the latest when it is finalized."""
 
@@ -64,9 +56,4 @@ class Exits(Finishes):
 
 class Hangs(Finishes):
     def numbers(self, values, step):
-        time.sleep(3600)
-
-
-class HangsAtTheStart(Finishes):
-    def begin(self, run):
         time.sleep(3600)

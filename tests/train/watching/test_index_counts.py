@@ -6,14 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bipe import Positions
-from bipe.checkpoint import load_model
-from bipe.extension import extend_config
 from tests.train.studies import composed, crashing, indices_seen, pretrain
 from train.data.rows.datamodule import LMDataModule
 from train.data.rows.loader import RowLoader
 from train.fit.module import positions_of
-from train.fit.runs import MODEL
-from train.fit.watching.index_counts import IndexCounts, bin_of, largest_in
+from train.fit.watching.index_counts import IndexCounts, bin_of, largest_in, summary_of
 
 CPU = torch.device("cpu")
 
@@ -23,7 +20,7 @@ def of_indices(values):
     counts = IndexCounts()
     ids = torch.tensor([values])
     counts.add(Positions(document=torch.zeros_like(ids), token=ids, inter=ids, intra=ids))
-    return counts.summary(CPU)["token"]
+    return summary_of(counts.state(CPU))["token"]
 
 
 @given(st.lists(st.integers(0, 8191), min_size=1, max_size=400))
@@ -51,7 +48,7 @@ def test_bins_follow_one_another():
 def test_padding_is_not_counted_and_documents_begin_again():
     counts = IndexCounts()
     nothing = {"counted": 0, "maximum": -1, "p99": -1, "p99.9": -1}
-    assert counts.summary(CPU)["segment"] == nothing
+    assert summary_of(counts.state(CPU))["segment"] == nothing
     marks = torch.tensor([[3, 0, 2, 3, 0, 0], [3, 2, 2, 2, 0, 0]], dtype=torch.uint8)
     padding = torch.zeros(2, 6, dtype=torch.bool)
     padding[:, 5] = True
@@ -86,9 +83,5 @@ def test_a_run_records_what_it_saw_stopped_or_not(smoke):
         assert (told[level]["counted"], told[level]["maximum"]) == (len(ordered), ordered[-1])
         for name, permille in (("p99", 990), ("p99.9", 999)):
             assert told[level][name] == ordered[-(-len(ordered) * permille // 1000) - 1]
-    model, notes = load_model(run / MODEL)
-    yarn = {"_target_": "bipe.extension.YaRN", "factor": 4.0}
-    (report,) = extend_config(model.config, yarn, notes=notes).reports
-    assert report.original.length == told["segment"]["p99.9"] + 1
     # A run that is done already tells the same.
     assert indices_seen(pretrain(*words)) == told

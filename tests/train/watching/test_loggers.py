@@ -142,12 +142,10 @@ FULL = "failed: OSError: [Errno 28] No space left on device"
 FAILURES = {
     "Begins": FULL,
     "Records": FULL,
-    "Draws": FULL,
     "Finishes": "failed: ConnectionResetError: Connection lost",
     "OfLightning": "failed: ConnectionResetError: Connection lost",
     "Exits": "ended with status 7",
     "Hangs": "did not finish within",
-    "HangsAtTheStart": "did not finish within",
 }
 
 

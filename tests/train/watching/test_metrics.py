@@ -15,7 +15,7 @@ import torch
 from rich.console import Console
 
 from bipe import DecoderConfig
-from tests.train.studies import TIMES, back_to, composed, crashing, pretrain
+from tests.train.studies import back_to, composed, crashing, pretrain
 from train.disk.files import read_numbers
 from train.errors import DataError
 from train.fit.watching import metrics, watch
@@ -63,11 +63,6 @@ class Run:
             getattr(callback, hook)(self, self, *rest)
 
 
-def lines(path):
-    """The lines of a file without what the clock says."""
-    return [{name: row[name] for name in row if name not in TIMES} for row in read_numbers(path)]
-
-
 def test_a_line_every_few_steps_with_the_validation_of_its_step(tmp_path):
     path = tmp_path / "metrics.csv"
     Run(MetricsFile(path=path, every=4)).train(10, validate_every=5)
@@ -77,30 +72,8 @@ def test_a_line_every_few_steps_with_the_validation_of_its_step(tmp_path):
     rows = list(csv.reader(io.StringIO(path.read_text())))
     assert tuple(rows[0]) == COLUMNS and {len(row) for row in rows} == {len(COLUMNS)}
     known = {"step": 4, "tokens": 400, "loss": 4.6, "lr": 0.025, "grad_norm": 1.5}
-    empty = {"clamped_share": None, "skipped_steps": 0, "validation_loss": None}
-    assert lines(path)[0] == known | empty
-
-
-@pytest.mark.parametrize(
-    ("every", "stopped", "resumed"), [(1, 7, 4), (2, 10, 4), (3, 8, 8), (2, 5, 0), (3, 6, 5)]
-)
-def test_after_a_resume_it_reads_as_if_nothing_had_happened(tmp_path, every, stopped, resumed):
-    whole, parts = tmp_path / "whole.csv", tmp_path / "parts.csv"
-    Run(MetricsFile(path=whole, every=every)).train(10, validate_every=5)
-    Run(MetricsFile(path=parts, every=every)).train(stopped, validate_every=5)
-    Run(MetricsFile(path=parts, every=every), step=resumed).train(10, validate_every=5)
-    assert lines(parts) == lines(whole)
-
-
-def test_a_line_that_was_being_written_is_left_out(tmp_path):
-    path = tmp_path / "metrics.csv"
-    assert read_numbers(path) == []
-    Run(MetricsFile(path=path, every=1)).train(4)
-    whole = path.read_text()
-    for cut in (1, 5, 30):
-        path.write_text(whole[:-cut])
-        assert [row["step"] for row in read_numbers(path)] == [1, 2, 3]
-    assert str(read_numbers(path)[0]["step"]) == "1"
+    known |= {"clamped_share": None, "skipped_steps": 0, "validation_loss": None}
+    assert read_numbers(path)[0].items() >= known.items()
 
 
 def test_the_time_of_all_parts_is_counted(tmp_path, monkeypatch):
@@ -131,13 +104,6 @@ def test_lines_are_on_the_disk_before_a_checkpoint_is(tmp_path, monkeypatch):
     assert (tmp_path / "metrics.csv").stat().st_ino not in synced[-1:]
     run.call("on_save_checkpoint", {})
     assert (tmp_path / "metrics.csv").stat().st_ino == synced[-1]
-
-
-def test_only_one_process_writes(tmp_path):
-    run = Run(MetricsFile(path=tmp_path / "metrics.csv", every=1))
-    run.is_global_zero = False
-    run.train(3, validate_every=1)
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a file that is always full")

@@ -37,8 +37,8 @@ from train.errors import ConfigError, DataError, RunError
 from train.evals.loop import as_markdown
 from train.evals.rows import FILE, Journal
 from train.fit import runs
-from train.fit.base_run import BaseRun, find_base_run
 from train.fit.checkpoints.places import find_place
+from train.fit.checkpoints.reading import BaseRun, find_base_run
 from train.fit.handover import CARD, as_json, card, read_files, tokenizer_config
 
 NOTES = "bipe.json"  # the notes of a training, in a folder of transformers

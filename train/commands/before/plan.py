@@ -24,7 +24,7 @@ from train.data.store.folder import folders_of
 from train.disk.files import read_numbers
 from train.errors import ConfigError, DataError, RunError
 from train.fit import runs
-from train.fit.base_run import find_base_run
+from train.fit.checkpoints.reading import find_base_run
 from train.fit.flops import step_flops
 from train.fit.machine import fast_precision
 from train.fit.optim import optimizer_of

@@ -1,10 +1,10 @@
 """Checkpoints as they are read: the newest whole one, and the models in them. Without Lightning."""
 
-import json
 import logging
 import pickle
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,12 @@ from torch import Tensor
 from bipe import Decoder
 from bipe.checkpoint import decoder_of, load_model, load_weights, require_shapes
 from bipe.sealing import CONFIG
-from train.disk.files import sha256
-from train.errors import RunError
+from train.data.rows.sets import DataSets
+from train.disk.files import read_json, sha256
+from train.errors import DataError, RunError
+from train.fit import runs
 from train.fit.checkpoints import shards
-from train.fit.checkpoints.places import Place, checkpoints, describe, manifest_of
+from train.fit.checkpoints.places import Place, checkpoints, describe, find_place, manifest_of
 from train.fit.lora import merged
 
 log = logging.getLogger(__name__)
@@ -48,6 +50,47 @@ def load_place(place: Place, *, allowed: tuple[str, ...]) -> tuple[Decoder, dict
     load_weights(model, weights)
     seen = {"positions": state["positions"], "skipped_steps": state["skipped_steps"][0]}
     return model, described["notes"] | seen
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaseRun(Place):
+    """A trained run with its weights, from which another run starts or which generates text.
+
+    data: as the configuration of the run names it, if it does.
+    """
+
+    model: Decoder
+    notes: Mapping[str, Any]
+    data: Any
+
+    def as_notes(self) -> dict[str, Any]:
+        """Return this run's entry in the notes of the next one, with its own notes inside."""
+        return {"run": str(self), "sha256": self.sha256, "notes": dict(self.notes)}
+
+    def refuse_other_data(self, sets: DataSets, *, cure: str | None = None) -> None:
+        """Raise DataError for data whose tokenizer or vocabulary does not fit the model's."""
+        if differing := runs.other_tokenizer(self.notes, sets.tokenizer):
+            how = "; ".join(differing)
+            words = f"tokenizer@corpus.tokenizer=load corpus.tokenizer.path={self.data or 'FOLDER'}"
+            cure = cure or f"Prepare it with that one: {words}"
+            raise DataError(
+                f"data: {sets.folder} was made with a different tokenizer than {self.home} was "
+                f"trained with ({how}). {cure}"
+            )
+        if sets.vocab_size > self.model.config.vocab_size:
+            raise DataError(
+                f"data: {sets.folder} has a vocabulary of {sets.vocab_size}, but {self.home} one "
+                f"of {self.model.config.vocab_size}: it was trained on other data"
+            )
+
+
+def find_base_run(place: str, *, key: str, allowed: tuple[str, ...]) -> BaseRun:
+    """Read a run, RUN@STEP, the only run of a folder, or a model folder; RunError names `key`."""
+    found = find_place(place, key=key)
+    model, notes = load_place(found, allowed=allowed)
+    config = runs.read_config(found.home) if (found.home / runs.CONFIG).is_file() else {}
+    where: Any = {"home": found.home, "folder": found.folder, "checkpoint": found.checkpoint}
+    return BaseRun(**where, model=model, notes=notes, data=runs.data_of(config, found.home))
 
 
 def weights_of(path: Path) -> dict[str, Tensor]:
@@ -100,10 +143,7 @@ def fault_of(path: Path) -> str | None:
     """Return why a checkpoint cannot be used, by its size and checksum, or None."""
     if path.is_dir():
         return shards.fault_of(path)
-    try:
-        expected = json.loads(manifest_of(path).read_text())["sha256"]
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+    expected = (read_json(manifest_of(path)) or {}).get("sha256")
+    if expected is None:
         return "it has no manifest (the run was stopped while it was written)"
-    if sha256(path) != expected:
-        return "its checksum is not the one in its manifest"
-    return None
+    return None if sha256(path) == expected else "its checksum is not the one in its manifest"

@@ -76,17 +76,13 @@ class IndexCounts:
             self._counts[level, state[name]["bins"]] = state[name]["counts"]
             self._maximum[level] = state[name]["maximum"]
 
-    def summary(self, device: torch.device) -> dict[str, dict[str, int]]:
-        """Return the number of counted tokens and the percentiles of each level, on every rank."""
-        return summary_of(self.state(device))
-
     def _on(self, device: torch.device) -> tuple[Tensor, Tensor]:
         self._counts, self._maximum = self._counts.to(device), self._maximum.to(device)
         return self._counts, self._maximum
 
 
 def summary_of(state: Mapping[str, Any]) -> dict[str, dict[str, int]]:
-    """Return the same of a state, as checkpoints hold it."""
+    """Return the number of counted tokens and the percentiles of each level of a state."""
     return {name: _summary(**level) for name, level in state.items()}
 
 

@@ -44,9 +44,6 @@ class Metrics(UserDict[str, Any]):
             value = self.data[name] = value.item()
         return value  # type: ignore[no-any-return]
 
-    def __setitem__(self, name: str, value: float | Tensor) -> None:
-        self.data[name] = value.detach() if isinstance(value, Tensor) else value
-
 
 class EachStep(lightning.Callback):
     """Calls `begin` before training and `after_step` after each optimizer step, on rank 0 only."""

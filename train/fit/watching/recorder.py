@@ -11,7 +11,6 @@ bit, records each step once.
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import os
@@ -19,16 +18,15 @@ import signal
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from train.disk.files import read_json, read_lines, unsynced, write_whole
-from train.fit.watching import loggers
+from bipe.build import TARGET, build
+from train.config.check import LOGGER
+from train.disk.files import read_json, read_lines, read_numbers, unsynced, write_whole
 from train.fit.watching.loggers import About, OfLightning, RunLogger
 
 FOLDER = "loggers"
-_OURS = f"{RunLogger.__module__}."
 
 
 class Recorder:
@@ -70,15 +68,8 @@ class Recorder:
 
 def made(description: Mapping[str, Any], *, allowed: tuple[str, ...]) -> RunLogger:
     """Return the logger that a configuration describes; only foreign ones load torch."""
-    target = description["_target_"]
-    if target.startswith(_OURS):
-        kind = getattr(loggers, target.removeprefix(_OURS))
-        logger: RunLogger = kind(**{k: v for k, v in description.items() if k != "_target_"})
-        return logger
-    from bipe.build import build
-    from train.config.check import LOGGER
-
-    found = build(description, LOGGER, allowed=allowed)
+    ours = description[TARGET].startswith(f"{RunLogger.__module__}.")
+    found = build(description, RunLogger if ours else LOGGER, allowed=allowed)
     return found if isinstance(found, RunLogger) else OfLightning(found)
 
 
@@ -119,9 +110,7 @@ _MOST = 12  # lines in a figure
 
 
 def figures(folder: Path) -> dict[str, bytes]:
-    rows: list[dict[str, str]] = []
-    with suppress(OSError):
-        rows = list(csv.DictReader(io.StringIO((folder / "metrics.csv").read_text())))
+    rows = read_numbers(folder / "metrics.csv")
     losses = {"training": _points(rows, "loss"), "validation": _points(rows, "validation_loss")}
     places = [name for name in (rows[0] if rows else ()) if name.startswith("loss/token/")]
     by_place = {name.rpartition("/")[2] + "+": _points(rows, name) for name in places}
@@ -134,8 +123,8 @@ def figures(folder: Path) -> dict[str, bytes]:
     return {f"figures/{name}": _png(lines, y_name=y) for name, (y, lines) in drawn.items()}
 
 
-def _points(rows: Iterable[Mapping[str, str]], name: str) -> list[tuple[float, float]]:
-    return [(float(row["step"]), float(row[name])) for row in rows if row.get(name)]
+def _points(rows: Iterable[Mapping[str, Any]], name: str) -> list[tuple[float, float]]:
+    return [(row["step"], row[name]) for row in rows if row.get(name) is not None]
 
 
 def _evaluated(path: Path) -> Lines:
