@@ -167,16 +167,6 @@ def test_ending_late_finds_what_never_ending_finds(seed, penalty):
         assert found == beam_search(model, [1], **how)
 
 
-@pytest.mark.parametrize("scheme", ["flat_rope", "bilevel_learned_alibi"])
-def test_one_beam_is_greedy(scheme):
-    model, prompt = small_decoder(scheme).double(), draw(3, 14)
-    for stop in (7, 12, 33):
-        how = {"max_new": 12, "marker": LINES, "stop_ids": [stop]}
-        (greedy,) = generate(model, [prompt], **how)
-        (found,) = beam_search(model, prompt, search=Beams(beams=1), **how)
-        assert (found.tokens, found.ended) == (greedy.tokens, greedy.ended)
-
-
 @torch.no_grad()
 def test_scores_are_those_of_reading_everything_again():
     model = small_decoder("bilevel_learned_alibi_x96").double()
