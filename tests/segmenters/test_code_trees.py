@@ -20,11 +20,9 @@ from segmenters.code import grammars, parsed
 from segmenters.code.masks import encode
 from segmenters.code.tables import TABLES, grammar_of, is_cpp
 from segmenters.registry import LANGUAGES
-from tests.segmenters import snippets_braces, snippets_other, snippets_young
 from tests.segmenters.grammar import document
+from tests.segmenters.record_samples import SNIPPETS
 from tests.segmenters.texts import any_text, grows_too_fast
-
-SNIPPETS = snippets_braces.SNIPPETS | snippets_other.SNIPPETS | snippets_young.SNIPPETS
 
 PARSED = [language for language in LANGUAGES if language != "python"]
 _MARK, _LINE = re.compile(r"@=?\|(?=\n)"), re.compile(r"@=?\|\n")

@@ -37,8 +37,7 @@ from segmenters.base import cuts_from_ends, nested
 from segmenters.prose import rules
 from segmenters.prose.rules import sentence_ends
 from tests.segmenters.levels.test_levels import Verses
-from tests.segmenters.proofs.test_items import LEVELS
-from tests.segmenters.proofs.test_steps import MARKED
+from tests.segmenters.proofs.test_steps import LEVELS, MARKED
 from tests.segmenters.record_samples import SAMPLES, plain
 from tests.segmenters.test_turns import TEMPLATES
 from tests.segmenters.texts import PIECES, any_text

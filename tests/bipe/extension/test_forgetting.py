@@ -89,11 +89,15 @@ def test_a_cache_is_rewound_as_far_as_it_can_be(method):
     close(cached_logits(model, tokens, marks, [30, 15], cache), full)
 
 
+def late():
+    return LateMarker(3, every=5)
+
+
 @pytest.mark.parametrize("method", ["separators", "separators_segments", "window"])
 def test_sessions_read_again_what_was_dropped(method):
     model = decoder("flat_alibi", method)
     prompt = random_batch(1, 20, seed=8)[0][0].tolist()
-    session = Session(model, batch=1, marker=LateMarker(3))
+    session = Session(model, batch=1, marker=late())
     session.feed([prompt])
     before = session.state()
     for token in prompt * 2:
@@ -102,7 +106,7 @@ def test_sessions_read_again_what_was_dropped(method):
     session.rewind(before)
     assert len(session) == 20
     ours = session.feed([prompt])[:, -1]
-    whole = Session(model, batch=1, marker=LateMarker(3)).feed([prompt * 2])[:, -1]
+    whole = Session(model, batch=1, marker=late()).feed([prompt * 2])[:, -1]
     close(ours, whole)
 
 
@@ -112,8 +116,8 @@ def test_generation_and_beams_write_the_same(method, monkeypatch):
     prompt = random_batch(1, 30, seed=9)[0][0].tolist()
 
     def written():
-        (row,) = generate(model, [prompt], max_new=25, marker=LateMarker(3))
-        beams = beam_search(model, prompt, max_new=12, search=Beams(beams=3), marker=LateMarker(3))
+        (row,) = generate(model, [prompt], max_new=25, marker=late())
+        beams = beam_search(model, prompt, max_new=12, search=Beams(beams=3), marker=late())
         return row.tokens, [each.tokens for each in beams]
 
     dropping = written()

@@ -63,27 +63,27 @@ def test_a_session_follows_the_levels_that_a_model_reads(scheme):
 
 
 class LateMarker:
-    """Opens a segment so many tokens before each token whose id is 1 modulo 5, and so late."""
+    """Opens a segment `late` tokens before each token whose id is 1 modulo `every`, so late."""
 
-    def __init__(self, late=1):
-        self.held, self.late = [], late
+    def __init__(self, late=1, every=61):
+        self.held, self.late, self.every = [], late, every
 
     def push(self, token):
         known = len(self.held) == self.late
         self.held = [*self.held, token][-self.late :]
-        return [2 * (token % 5 == 1)] * known
+        return [2 * (token % self.every == 1)] * known
 
     def provisional(self):
         return [0] * len(self.held)
 
     def copy(self):
-        twin = LateMarker(self.late)
+        twin = LateMarker(self.late, self.every)
         twin.held = self.held.copy()
         return twin
 
 
 def late_marks(tokens):
-    return [2 * (later % 5 == 1) for later in tokens[1:]] + [0]
+    return [2 * (later == 1) for later in tokens[1:]] + [0]
 
 
 @given(
