@@ -34,8 +34,7 @@ from segmenters import (
 from segmenters.documents.mixed import FORMATS
 from segmenters.records.records import FORMATS as RECORDS
 from segmenters.registry import LANGUAGES
-from tests.segmenters import snippets_braces, snippets_other, snippets_young
-from tests.segmenters.record_samples import text_of
+from tests.segmenters.record_samples import SNIPPETS, text_of
 
 UNITS = (
     *("'", '"', "\"'", "(", ")", "[", "]", "{", "}", "<", ">", "()", "[]", "{}", "][", "([{"),
@@ -123,8 +122,7 @@ Sample = tuple[Segmenter, str]
 
 def samples() -> dict[str, Sample]:
     """Every segmenter by a name, with ordinary text of its kind."""
-    snippets = snippets_braces.SNIPPETS | snippets_other.SNIPPETS | snippets_young.SNIPPETS
-    snippets = snippets | {"python": _PYTHON}
+    snippets = SNIPPETS | {"python": _PYTHON}
     plain = {name: text.replace("@=|", "").replace("@|", "") for name, text in snippets.items()}
     code = {
         f"lines {language}": (Lines(granularity="logical", language=language), plain[language])

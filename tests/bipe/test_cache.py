@@ -6,7 +6,6 @@ import torch
 from bipe.cache import Cache
 from tests.bipe.conftest import (
     LAWFUL,
-    cached_equals_uncached,
     cached_logits,
     close,
     padding_is_not_read,
@@ -18,11 +17,6 @@ from tests.bipe.conftest import (
 TIME = 45
 ROPE, ALIBI = "bilevel_learned_rope", "bilevel_learned_alibi_x96"
 some = pytest.mark.parametrize("scheme", [ROPE, ALIBI, "multilevel"])
-
-
-@pytest.mark.parametrize("scheme", LAWFUL)
-def test_cached_equals_uncached(scheme):
-    cached_equals_uncached(small_decoder(scheme), [20, 1, 1, 1, 9, 13], capacity=7)
 
 
 @pytest.mark.parametrize("scheme", LAWFUL)

@@ -80,20 +80,3 @@ def test_an_official_config_that_needs_more_is_refused():
             config_from_official({**OFFICIAL, "log_scale": True, "train_scale": length})
     with pytest.raises(CheckpointError, match=r"rpe_type must be one of rope, .*was: 'xpos'"):
         config_from_official({**OFFICIAL, "rpe_type": "xpos"})
-
-
-@pytest.mark.parametrize(
-    ("spoil", "message"),
-    [
-        (lambda f: (f / "config.json").unlink(), "config.json is missing"),
-        (lambda f: (f / "config.json").write_text("{"), "config.json is not JSON"),
-        (lambda f: (f / "config.json").write_text("{}"), "format must be 'bipe-decoder/2'"),
-        (lambda f: (f / "model.safetensors").unlink(), "model.safetensors is missing"),
-        (lambda f: (f / "model.safetensors").write_bytes(b"no"), "model.safetensors: "),
-    ],
-)
-def test_a_spoiled_folder_is_named(tmp_path, spoil, message):
-    save_model(small_decoder("flat_rope"), tmp_path / "model")
-    spoil(tmp_path / "model")
-    with pytest.raises(CheckpointError, match=message):
-        load_model(tmp_path / "model")

@@ -87,8 +87,9 @@ def test_compiled_gradients_are_those_of_the_plain_blocks(compiled, scheme, pack
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")
-@pytest.mark.parametrize("whole", [False, True])
-@pytest.mark.parametrize("scheme", ["flat_fox", "flat_rope"])  # chosen in a block, and before it
+@pytest.mark.parametrize(  # chosen in a block, and before it
+    ("scheme", "whole"), [("flat_fox", False), ("flat_rope", True)]
+)
 def test_flex_is_compiled_without_a_warning_and_named_once(
     compiled, scheme, whole, monkeypatch, caplog
 ):
@@ -107,10 +108,10 @@ def test_flex_is_compiled_without_a_warning_and_named_once(
     assert caplog.text.count("attention path: flex") == 1
 
 
-@pytest.mark.parametrize("scheme", ["flat_fox", "flat_t5"])
-def test_each_path_of_attention_is_named_once(compiled, scheme, monkeypatch, caplog):
+def test_each_path_of_attention_is_named_once(compiled, monkeypatch, caplog):
     monkeypatch.setattr(dispatch, "_LOGGED", set())
-    models = [compiled(scheme), compiled(scheme, attention="masked"), small_decoder("flat_rope")]
+    models = [compiled("flat_t5"), compiled("flat_t5", attention="masked")]
+    models.append(small_decoder("flat_rope"))
     with caplog.at_level("INFO", "bipe.attention"), torch.no_grad():
         for model in models:
             for time, documents in ((50, 0.06), (60, 0.06), (60, 0.0), (BY_DOCUMENT_FROM, 0.06)):

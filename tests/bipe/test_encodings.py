@@ -32,6 +32,7 @@ from tests.bipe.conftest import (
 )
 
 schemes = pytest.mark.parametrize("scheme", LAWFUL)
+one_each = pytest.mark.parametrize("scheme", ONE_EACH)
 
 
 @schemes
@@ -40,7 +41,7 @@ def test_packed_equals_alone(scheme):
     packed_equals_alone(small_decoder(scheme))
 
 
-@schemes
+@one_each
 @torch.no_grad()
 def test_nothing_reaches_an_earlier_token_or_another_document(scheme):
     model = small_decoder(scheme)
@@ -54,7 +55,7 @@ def test_nothing_reaches_an_earlier_token_or_another_document(scheme):
     assert not torch.equal(before[reachable], after[reachable])
 
 
-@schemes
+@one_each
 @torch.no_grad()
 def test_padding_changes_nothing(scheme):
     model = small_decoder(scheme).double()
@@ -79,7 +80,7 @@ def test_an_encoding_says_whether_it_sees_a_shift_of_its_ids(name):
     assert same == kind_of(FLAT[name]["encoding"]).relative
 
 
-@schemes
+@one_each
 def test_training_is_evaluation_unless_it_draws_and_trains_every_parameter(scheme):
     model, (tokens, at) = small_decoder(scheme), random_batch(2, 40, seed=5)
     hidden = model.train()(tokens, at)
@@ -98,8 +99,10 @@ SMALL_BLOCKS = {
 }
 
 
-@schemes
-@pytest.mark.parametrize("documents", [0.0, 0.03], ids=["one", "packed"])
+@pytest.mark.parametrize(
+    ("scheme", "documents"),
+    [*((scheme, 0.03) for scheme in LAWFUL), *((scheme, 0.0) for scheme in ONE_EACH)],
+)
 def test_the_path_that_is_chosen_is_the_reference(scheme, documents, monkeypatch):
     """Forward and backward; small blocks stand for rows of thousands of tokens."""
     tokens, at = random_batch(2, 64, seed=7, documents=documents)
@@ -141,7 +144,7 @@ def test_gradients_of_the_parameters_are_those_of_differences(name):
         assert grad.view(-1)[place].item() == pytest.approx(slope, rel=2e-4, abs=1e-6), key
 
 
-@pytest.mark.parametrize("scheme", ONE_EACH)
+@one_each
 def test_bfloat16_in_gives_bfloat16_out(scheme):
     bfloat16_is_near(small_decoder(scheme))
 
@@ -204,7 +207,7 @@ def test_a_new_encoding_is_held_to_every_law_in_all_its_forms(tmp_path, monkeypa
         test_padding_changes_nothing(name)
         test_the_path_that_is_chosen_is_the_reference(name, 0.03, monkeypatch)
         test_training_is_evaluation_unless_it_draws_and_trains_every_parameter(name)
-        test_cache.test_cached_equals_uncached(name)
+        test_cache.test_logits_in_float32_are_the_exact_ones_cached_or_not(name)
     test_an_encoding_says_whether_it_sees_a_shift_of_its_ids("flat_toy")
     test_gradients_of_the_parameters_are_those_of_differences("flat_toy")
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bipe.positions import NO_DOCUMENT, Carry, Positions
-from bipe.random_positions import PoSE, Randomised, Shifted, mixed, row_keys, uniform
+from bipe.random_positions import PoSE, Randomised, Shifted, mixed, row_keys
 from tests.bipe.conftest import random_marks
 
 FIELDS = ("document", "token", "inter", "intra")
@@ -96,16 +96,6 @@ def test_chunks_with_a_carry_equal_the_whole_row(marks, data, levels):
     assert len(whole.tensors()) == len(FIELDS) + (levels if levels > 1 else 0)
     for one, two, both in zip(first.tensors(), second.tensors(), whole.tensors(), strict=True):
         assert torch.equal(torch.cat((one, two), 1), both)
-
-
-def test_a_stored_carry_continues_document_and_segment():
-    marks = torch.tensor([[0, 0, 2, 3, 0]], dtype=torch.uint8)
-    carry = Carry.from_columns(torch.tensor([[100, 7, 4]]))
-    at = Positions.from_marks(marks, carry=carry)
-    assert at.token.tolist() == [[100, 101, 102, 0, 1]]
-    assert at.inter.tolist() == [[7, 7, 8, 0, 0]]
-    assert at.intra.tolist() == [[4, 5, 0, 0, 1]]
-    assert at.document.tolist() == [[0, 0, 0, 1, 1]]
 
 
 def test_a_stored_carry_continues_each_level():
@@ -210,14 +200,6 @@ def test_randomised_subsets_are_alike():
     pairs = [a * 5 + b for a in range(5) for b in range(a + 1, 5)]
     assert float(share[pairs].sum()) == 1.0
     assert float((share[pairs] - 0.1).abs().max()) < 0.02
-
-
-def test_numbers_of_keys_are_uniform_and_independent():
-    keys = mixed(torch.arange(20000))
-    a, b = uniform(keys, 0), uniform(keys, 1)
-    assert float(a.min()) >= 0 and float(a.max()) < 1
-    assert abs(float(a.mean()) - 0.5) < 0.01 and abs(float(a.var()) - 1 / 12) < 0.002
-    assert abs(float(torch.corrcoef(torch.stack((a, b)))[0, 1])) < 0.03
 
 
 def test_splitmix_values():

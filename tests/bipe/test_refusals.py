@@ -355,20 +355,3 @@ def test_models_read_one_token_and_rows_of_padding(scheme, packed):
     loss.backward()
     assert torch.isfinite(hidden).all() and torch.isfinite(loss)
     assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
-
-
-@pytest.mark.parametrize(
-    "scheme", ["flat_learned", "bilevel_learned_rope", "bilevel_learned_alibi"]
-)
-@torch.no_grad()
-def test_rows_longer_than_a_table_take_its_last_row(scheme):
-    model = small_decoder(scheme).double()  # a table of 24
-    tokens, marks = random_batch(1, 60, seed=3)[0], torch.zeros(1, 60, dtype=torch.uint8)
-    full = model.logits(tokens, Positions.from_marks(marks, packed=False))
-    assert torch.isfinite(full).all()
-    cache = Cache(batch=1, capacity=60)
-    parts = [
-        model.logits(tokens[:, i : i + 20], cache.next(marks[:, :20]), cache=cache)
-        for i in (0, 20, 40)
-    ]
-    torch.testing.assert_close(torch.cat(parts, 1), full, atol=1e-9, rtol=1e-9)

@@ -2,7 +2,7 @@
 
 A line "%%% FORMAT" begins one; U+00A6, U+00B6 and U+00A7 stand where a segment of one, two and
 three levels begins, and U+240D for a carriage return. Those of records.txt, one of each format,
-together hold all that the rules look at.
+together hold all that the rules look at; snippets.txt and proofs.txt have signs of their own.
 """
 
 import re
@@ -32,6 +32,8 @@ def with_marks(text, levels):
 
 
 SAMPLES = dict(marked_in("records.txt"))
+# Of languages: "@|" ends a segment at a line end, "@=|" a block too.
+SNIPPETS = dict(marked_in("snippets.txt"))
 
 
 def text_of(format):

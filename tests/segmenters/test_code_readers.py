@@ -17,7 +17,7 @@ import pytest
 from segmenters import Lines
 from segmenters.code import parsed
 from segmenters.code.haskell_lines import item_ends
-from tests.segmenters.snippets_other import SNIPPETS
+from tests.segmenters.record_samples import SNIPPETS
 
 LOGICAL = Lines(granularity="logical", language="python")
 

@@ -20,11 +20,9 @@ from segmenters.code import grammars, parsed
 from segmenters.code.masks import encode
 from segmenters.code.tables import TABLES, grammar_of, is_cpp
 from segmenters.registry import LANGUAGES
-from tests.segmenters import snippets_braces, snippets_other, snippets_young
 from tests.segmenters.grammar import document
+from tests.segmenters.record_samples import SNIPPETS
 from tests.segmenters.texts import any_text, grows_too_fast
-
-SNIPPETS = snippets_braces.SNIPPETS | snippets_other.SNIPPETS | snippets_young.SNIPPETS
 
 PARSED = [language for language in LANGUAGES if language != "python"]
 _MARK, _LINE = re.compile(r"@=?\|(?=\n)"), re.compile(r"@=?\|\n")
@@ -191,17 +189,12 @@ def test_the_errors_that_a_parser_recovers_from_are_bounded(language, seed, monk
 
 # These have no beginning long enough to be looked at first.
 @pytest.mark.parametrize("size", [4_000, 16_000, 31_000])
-@pytest.mark.parametrize(
-    ("language", "seed"),
-    [
-        *(("csharp", 2300010032), ("csharp", 2300010142), ("cpp", 2300010055)),
-        *(("rust", 2300010247), ("tsx", 2300010032), ("zig", 2300010200)),
-    ],
-)
-def test_errors_are_bounded_in_short_texts_too(language, seed, size, monkeypatch):
+def test_errors_are_bounded_in_short_texts_too(size, monkeypatch):
     _, wrong = parsed_and_broken(monkeypatch)
-    pieces(repeated(document(seed), size), language)
-    assert sum(wrong) <= 2 * size
+    for language, seed in (("csharp", 2300010142), ("rust", 2300010247), ("zig", 2300010200)):
+        wrong.clear()
+        pieces(repeated(document(seed), size), language)
+        assert sum(wrong) <= 2 * size
 
 
 def test_text_full_of_errors_is_no_literal(monkeypatch):
@@ -229,28 +222,19 @@ def test_long_texts_are_parsed_in_pieces(monkeypatch):
     assert pieces(text + long + text, "c") == [*whole, long, *whole]
 
 
-@pytest.mark.parametrize("unit", ['"\\', "A_B(", "A_B ", "<A_B(a(b)", "#\\\n", "${x%", "${a["])
-@pytest.mark.parametrize("language", ["bash", "cpp"])
-def test_what_hides_forms_from_a_grammar_takes_linear_time(language, unit):
-    short, long = unit * 4_000, unit * 16_000
-    assert len(encode(long, language)) == len(long)
-    assert not grows_too_fast(lambda text: encode(text, language), short, long, most=9, slack=0.03)
+LINEAR = {
+    "bash": ['"\\', "#\\\n", "${x%", "${a["],
+    "cpp": ["A_B(", "A_B ", "<A_B(a(b)", "~~~\n", "\n-", "void f() {}\n"],
+    "javascript": ["'\\'", "=/", "=/[", "`", "/*", "({", "}", ";", '"'],
+}
 
 
-LONG_LINES = ["'\\'", "=/", "=/[", "`", "/*", "({", "}", ";", '"']
-
-
-@pytest.mark.parametrize(
-    ("language", "unit"),
-    [
-        *(("cpp", unit) for unit in ("~~~\n", "\n-", "void f() {}\n")),
-        *(("javascript", unit) for unit in LONG_LINES),
-    ],
-)
-def test_deep_trees_wide_ones_and_long_lines_take_linear_time(language, unit):
+@pytest.mark.parametrize("language", LINEAR)
+def test_masks_deep_trees_wide_ones_and_long_lines_take_linear_time(language):
     cut = Lines(granularity="logical", language=language).levels
-    texts = [unit * (size // len(unit)) for size in (20_000, 80_000)]
-    assert not grows_too_fast(cut, *texts, most=9, slack=0.1)
+    for unit in LINEAR[language]:
+        texts = (repeated(unit, size) for size in (20_000, 80_000))
+        assert not grows_too_fast(cut, *texts, most=9, slack=0.1), unit
 
 
 def test_a_grammar_that_often_looks_ahead_to_the_end_is_no_hard_text():

@@ -3,11 +3,10 @@
 import json
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segmenters import Auto, Newline, Pattern, Sentences, official_marks
+from segmenters import Auto, Newline, Sentences, official_marks
 from segmenters.streaming.id_table import IdTable
 from segmenters.streaming.online import Online
 
@@ -85,18 +84,6 @@ def test_the_disagreement_is_measured_and_printed_and_told_apart():
     assert "12.5000% of 8 marks wrong" in str(measured)
     prints = [json.dumps(each.fingerprint()) for each in (table, measured)]
     assert len(set(prints)) == 2
-
-
-def test_what_cannot_be_is_refused():
-    with pytest.raises(ValueError, match="segmenter must be one that works during generation"):
-        IdTable.compile(PIECES, Pattern(ends="a"))
-    table = IdTable.of_separators(4, (1,))
-    with pytest.raises(ValueError, match="ids must be below 4, was: 4"):
-        table.marks([1, 4])
-    with pytest.raises(ValueError, match="the table has no segmenter"):
-        table.measured(["a"], lambda text: [1])
-    with pytest.raises(ValueError, match="texts must contain at least one token"):
-        IdTable.compile(PIECES, Newline()).measured([], len)
 
 
 def test_a_segmenter_chosen_for_each_document_has_the_table_of_most_of_them():

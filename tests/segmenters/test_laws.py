@@ -37,8 +37,7 @@ from segmenters.base import cuts_from_ends, nested
 from segmenters.prose import rules
 from segmenters.prose.rules import sentence_ends
 from tests.segmenters.levels.test_levels import Verses
-from tests.segmenters.proofs.test_items import LEVELS
-from tests.segmenters.proofs.test_steps import MARKED
+from tests.segmenters.proofs.test_steps import LEVELS, MARKED
 from tests.segmenters.record_samples import SAMPLES, plain
 from tests.segmenters.test_turns import TEMPLATES
 from tests.segmenters.texts import PIECES, any_text
@@ -225,25 +224,6 @@ def test_the_sentence_rules_read_each_character_a_few_times(sign, monkeypatch):
     assert sum(read) < 20 * machine.size
 
 
-@pytest.mark.parametrize(
-    ("segmenter", "cure"),
-    [
-        (Pattern(ends="a"), "it needs the whole text"),
-        (Sentences(next_word=True), "set next_word=false"),
-        (Sentences(backend="sentencizer"), "set backend=rules"),
-        (Lines(granularity="logical"), "set language=python"),
-        (Turns(), "set of=chain_of_thought"),
-        (Turns(names=True, of=ChainOfThought()), "set names=false"),
-        (LaTeXProofs(), "the end of a formula or listing"),
-        (Auto(), "segmenter.choose"),
-    ],
-    ids=repr,
-)
-def test_what_cannot_be_followed_is_refused_with_the_reason(segmenter, cure):
-    with pytest.raises(ValueError, match=f"must be one that works during generation.*{cure}"):
-        segmenter.machine()
-
-
 def test_texts_are_strings_and_parameters_keyword_only_and_frozen():
     for segmenter in (*SIGNS, *OTHERS):
         for cut in (segmenter.cut, segmenter.levels):
@@ -272,9 +252,6 @@ def test_cuts_are_made_of_ends_in_any_order():
     assert cuts_from_ends([5, 2, 2, 0, 9], 9).tolist() == [0, 2, 5, 9]
     assert cuts_from_ends(iter(()), 3).tolist() == [0, 3]
     assert cuts_from_ends([0, 0], 0).tolist() == [0]
-    for end in (-1, 4):
-        with pytest.raises(SegmenterError, match=f"between 0 and 3, was: {end}"):
-            cuts_from_ends([1, end], 3)
     # An end inside of a finer segment moves to the next cut; missing levels cut nothing.
     levels = nested(([3, 6], [1, 6, 7], []), 9, count=4)
     assert [level.tolist() for level in levels] == [[0, 3, 6, 9], [0, 3, 6, 9], [0, 9], [0, 9]]

@@ -97,10 +97,3 @@ def test_online_and_batch_agree_without_reading_ahead():
     assert AUTO.lookahead == 1
     online = Online(segmenter=AUTO)
     assert [online.push(piece)[0] for piece in ("Title", "\n", "We", " left")] == [3, 0, 2, 0]
-
-
-def test_what_reads_the_whole_text_has_no_line_ends():
-    with pytest.raises(ValueError, match="line_ends must be wrapped unless backend is rules"):
-        Sentences(backend="senter", line_ends="auto")
-    with pytest.raises(ValueError, match="line_ends must be one of wrapped, paragraph, auto"):
-        Sentences(line_ends="lines")

@@ -28,25 +28,11 @@ def pieces(text, cuts=None):
     return [text[start:end] for start, end in pairwise(cuts)]
 
 
-def test_a_line_keeps_its_end_and_its_indentation():
-    assert pieces("if a:\n    b\n\nc") == ["if a:\n", "    b\n", "\n", "c"]
-
-
-def test_all_three_line_ends_count_once():
-    assert pieces("a\r\nb\rc\n\rd") == ["a\r\n", "b\r", "c\n", "\r", "d"]
-    assert pieces("\u3042\r\n\u3042\r") == ["\u3042\r\n", "\u3042\r"]
-
-
 @given(text=st.text("\r\na\u00e9\u6f22", max_size=20), block=st.integers(1, 5))
 def test_line_ends_are_the_same_in_blocks(text, block):
     whole = places.character_ends(text).tolist()
     with mock.patch.object(places, "_BLOCK", block):
         assert places.character_ends(text).tolist() == whole
-
-
-@pytest.mark.parametrize("char", list("\f\v\x1c\x1d\x1e\x85\u2028\u2029"))
-def test_nothing_else_ends_a_line(char):
-    assert pieces(f"a{char}b\n") == [f"a{char}b\n"]
 
 
 @given(text=any_text)
@@ -57,16 +43,6 @@ def test_physical_lines_equal_a_loop_over_characters(text):
         if char == "\n" or (char == "\r" and text[place + 1 : place + 2] != "\n")
     ]
     assert Lines().cut(text).tolist() == sorted({0, *ends, len(text)})
-
-
-@given(text=any_text)
-@pytest.mark.parametrize("language", ["auto", "python", "haskell"])
-def test_statements_and_definitions_end_where_lines_end(language, text):
-    physical = set(Lines().cut(text).tolist())
-    lines, _, blocks = logical(language).levels(text)
-    assert lines.tolist() == logical(language).cut(text).tolist()
-    assert set(blocks.tolist()) <= set(lines.tolist()) <= physical
-    assert blocks[0] == 0 and blocks[-1] == len(text) and (np.diff(blocks) > 0).all()
 
 
 def test_a_definition_starts_with_its_comments_and_decorators_by_machine_and_by_grammar():
@@ -161,22 +137,6 @@ def test_the_fingerprint_names_the_grammar():
     assert list(versions) == ["tree-sitter", "tree-sitter-c", "tree-sitter-cpp"]
     twin = pickle.loads(pickle.dumps(logical("c++")))
     assert twin == logical("cpp")
-
-
-@pytest.mark.parametrize(
-    ("wrong", "error", "words"),
-    [
-        ({"granularity": "token"}, ValueError, "must be one of physical, logical, was: 'to"),
-        ({"language": "pyhton"}, ValueError, "language must be .* was: 'pyhton' .*mean 'python'"),
-        ({"language": None}, TypeError, "language must be a str, was: NoneType"),
-        ({"fallback": 1}, TypeError, "fallback must be a bool, was: int"),
-        ({"prose": "sentences"}, ValueError, "granularity must be 'logical' with prose"),
-        ({"granularity": "logical", "prose": "rules"}, ValueError, "prose must be one of"),
-    ],
-)
-def test_a_wrong_parameter_is_named(wrong, error, words):
-    with pytest.raises(error, match=words):
-        Lines(**wrong)
 
 
 def test_a_row_named_by_its_file_and_line_has_the_language_of_its_path():

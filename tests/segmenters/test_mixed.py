@@ -61,11 +61,6 @@ def test_prose_alone_is_cut_as_sentences_are():
     assert Mixed().cut(text).tolist() == Sentences().cut(text).tolist()
 
 
-def test_an_unknown_format_is_named():
-    with pytest.raises(ValueError, match=r"format must be one of diff, email.*was: 'word'"):
-        Mixed(format="word")
-
-
 def test_markdown_read_in_paragraphs_has_the_parts_of_its_lines(monkeypatch):
     texts = [document(seed) for seed in range(100)]
     texts += ["- a\n    b\n  c\n\n      d\n e\n[f](g)\n===\n" + text for text in texts[:40]]

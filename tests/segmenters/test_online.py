@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segmenters import Coq, Lines, Newline, Pattern, Segmenter, Sentences, mark
+from segmenters import Coq, Lines, Newline, Segmenter, Sentences, mark
 from segmenters.align import ByteTable, anchors_from_offsets, byte_alphabet
 from segmenters.base import Machine
 from segmenters.streaming.online import Online
@@ -118,13 +118,6 @@ def test_broken_bytes_are_replaced():
     assert online.push(b"\xe3") == [] and online.finish() == [0]
     with pytest.raises(ValueError, match="push must not follow finish"):
         online.push(b"a")
-
-
-def test_what_cannot_be_followed_or_read_is_refused():
-    with pytest.raises(ValueError, match="segmenter must be one that works during generation"):
-        Online(segmenter=Pattern(ends="a"))
-    with pytest.raises(TypeError, match="piece must be str or bytes, was: int"):
-        Online(segmenter=Newline()).push(13)
 
 
 class Late(Segmenter):

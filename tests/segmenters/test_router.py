@@ -148,12 +148,6 @@ def test_logical_lines_are_those_of_the_language_that_name_or_field_tells():
     assert auto.choose(text=fenced, name="a.md").cut(fenced).tolist() == [0, 10, 20, 24]
 
 
-@pytest.mark.parametrize("kind", [Auto, Mixed])
-def test_two_levels_of_code_are_refused(kind):
-    with pytest.raises(ValueError, match="granularity must be one of physical, logical, was: 'b"):
-        kind(granularity="block")
-
-
 # Of each language some sentences, written for this test, and of some a dialogue.
 SCRIPTS = json.loads(Path(__file__).with_name("scripts.json").read_text(encoding="utf-8"))
 

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segmenters import Sentences
-from segmenters.prose import sentences
 from tests.segmenters.texts import grows_too_fast
 
 pytest.importorskip("pythainlp")
@@ -69,21 +68,6 @@ def test_nothing_is_imported_or_written_before_it_is_used(tmp_path):
         env={"HOME": str(tmp_path), "PYTHONPATH": ":".join(sys.path)},
     )
     assert not list(tmp_path.iterdir())
-
-
-def test_the_library_may_be_missing(monkeypatch):
-    def without(name):
-        raise ModuleNotFoundError("No module named 'pythainlp'")
-
-    monkeypatch.setattr(sentences, "import_module", without)
-    sentences._missing.cache_clear()
-    try:
-        with pytest.raises(ValueError, match=r"not installed .*: pip install pythainlp, or set"):
-            THAI.cut(HOME)
-        allowed = Sentences(backend="thai", fallback=True)
-        assert allowed.cut(f"{HOME} {DAY}").tolist() == RULES.cut(f"{HOME} {DAY}").tolist()
-    finally:
-        sentences._missing.cache_clear()
 
 
 @pytest.mark.parametrize("unit", ["\u0e01\u0e32 ", "\u0e01", " \u0e01 \u0e02"])

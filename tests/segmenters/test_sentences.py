@@ -20,6 +20,7 @@ from segmenters import Sentences
 from segmenters.prose import rules as sentence_rules
 from segmenters.prose import tables
 from segmenters.prose.ahead import REACH
+from tests.segmenters.test_laws import SIGNS
 from tests.segmenters.texts import any_text
 
 pytest.importorskip("spacy")
@@ -96,30 +97,7 @@ def test_each_terminator_of_unicode_ends_sentences(plane):
         assert [end for end in ends if end > 0] == [8, 16], hex(ord(sign))
 
 
-_HARD = [
-    *".!?: ;'`,[]1a\u201c\u00ab\u00bb\u3002\U0001f600\u0561\u03b1",
-    *(" ''", " ' ", "``", ". ", "\n\n", "Yes", " :) ", "------ ", "<a@b.c> "),
-    *("\u201d ", " (", "\u1361\u1361", "1.", "Mr.", "U.S", "es.", "a) "),
-    *(
-        "\u4e2d",
-        "\u3068",
-        "(",
-        ")",
-        "\u2018",
-        "\u201e",
-        "\u201a",
-        " \u203a",
-        "\u2039",
-        "\u300c",
-        "\u4e86",
-    ),
-]
-_LISTS = [
-    *("* ", "- ", "1. ", "2", "(1) ", "(", "a) ", "b", "c", "\n", "\n  ", ":\n", "word ", "so. "),
-]
-hard = st.one_of(
-    st.lists(st.sampled_from(signs), max_size=30).map("".join) for signs in (_HARD, _LISTS)
-)
+HARD = st.lists(st.sampled_from(SIGNS[RULES]), max_size=30).map("".join)
 _WORDS = [
     *("yes", "Then", "I", "A", "Dr", "etc", "a.m", "it", "3", "one", "Co", "\u6765", "\u0561"),
     *("x", "X in", "the set S", "by J", "z < k", "info", "Yahoo"),
@@ -131,11 +109,6 @@ _ENDS = [
 sentences = st.lists(st.tuples(st.sampled_from(_WORDS), st.sampled_from(_ENDS)), max_size=12).map(
     lambda pairs: "".join(word + end for word, end in pairs)
 )
-
-
-@given(text=hard)
-def test_quotes_and_emoji_are_decided_at_the_next_character(text):
-    check_what_is_seen(text, RULES)
 
 
 @given(text=any_text)
@@ -160,7 +133,7 @@ def slow_ends(text, *, next_word=False):
         return sentence_rules.sentence_ends(text, next_word=next_word)
 
 
-@given(text=st.one_of(any_text, hard, sentences), next_word=st.booleans())
+@given(text=st.one_of(any_text, HARD, sentences), next_word=st.booleans())
 @settings(max_examples=12 * settings.default.max_examples)
 def test_the_fast_lanes_cut_as_the_slow_one(text, next_word):
     fast = sentence_rules.sentence_ends(text, next_word=next_word)
@@ -187,24 +160,6 @@ def test_the_fast_lanes_cut_as_the_slow_one(text, next_word):
 def test_what_is_remembered_is_what_was_decided(unit):
     text = "So it is. " + unit * 40 + "`` So. '' " + unit * 40
     assert sentence_rules.sentence_ends(text) == slow_ends(text)
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"backend": 1}, TypeError, "backend must be a str, was: int"),
-        ({"language": ""}, ValueError, "language must not be empty"),
-        ({"next_word": 1}, TypeError, "next_word must be a bool, was: int"),
-        (
-            {"backend": "senter", "next_word": True},
-            ValueError,
-            "next_word must be false unless backend is rules",
-        ),
-    ],
-)
-def test_wrong_parameters_are_named(options, error, message):
-    with pytest.raises(error, match=message):
-        Sentences(**options)
 
 
 def test_options_and_tables_make_another_fingerprint(monkeypatch):

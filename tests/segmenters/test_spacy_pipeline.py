@@ -141,14 +141,18 @@ def test_the_rules_stand_in_for_a_missing_model_if_they_may(fresh, caplog):
     assert segmenter.lookahead is None
 
 
-@pytest.mark.parametrize("backend", ["spacy", "sentencizer", "senter"])
-def test_spacy_itself_may_be_missing(backend, fresh, monkeypatch, caplog):
+@pytest.mark.parametrize(
+    ("backend", "library"),
+    [("spacy", "spacy"), ("sentencizer", "spacy"), ("senter", "spacy"), ("thai", "pythainlp")],
+)
+def test_a_library_may_be_missing(backend, library, fresh, monkeypatch, caplog):
     def without(name):
-        raise ModuleNotFoundError("No module named 'spacy'")
+        raise ModuleNotFoundError(f"No module named '{library}'")
 
     monkeypatch.setattr(sentences, "import_module", without)
-    with pytest.raises(ValueError, match=r"spaCy is not installed .*: pip install spacy, or set"):
-        Sentences(backend=backend).cut("One. Two.")
+    text = "Mr. One. Two.\n\u0e01 \u0e02"
+    with pytest.raises(ValueError, match=f"is not installed .*: pip install {library}, or set"):
+        Sentences(backend=backend).cut(text)
     allowed = Sentences(backend=backend, fallback=True)
-    assert pieces("Mr. One. Two.", allowed) == ["Mr. One. ", "Two."]
-    assert "pip install spacy" in caplog.text
+    assert pieces(text, allowed) == pieces(text, RULES)
+    assert f"pip install {library}" in caplog.text

@@ -7,7 +7,7 @@ import torch
 
 from bipe import Positions
 from bipe.attention import tables
-from bipe.attention.dispatch import ByDocument, choose_attention, document_spans
+from bipe.attention.dispatch import choose_attention
 from bipe.attention.eager import allowed_pairs, chunked_attention, eager_attention
 from bipe.attention.fused import _bias_row_works, bias_row_works
 from bipe.attention.tables import table_attention
@@ -126,17 +126,16 @@ def _small_blocks(monkeypatch):
         monkeypatch.setattr(tables, name, size)
 
 
-DTYPES = ((torch.float64, 2), (torch.float32, HEAD), (torch.bfloat16, 2))
+HOW = ((torch.float64, 2, 0.0), (torch.float32, HEAD, 0.04), (torch.bfloat16, 2, 0.04))
 
 
 @pytest.mark.usefixtures("_small_blocks")
-@pytest.mark.parametrize("documents", [0.0, 0.04], ids=["one", "packed"])
 @pytest.mark.parametrize(
-    ("kind", "path", "dtype", "kv_head"),
+    ("kind", "path", "dtype", "kv_head", "documents"),
     [
         (kind, path, *how)
         for kind, path in CASES
-        for how in DTYPES
+        for how in HOW
         if path != "flex" or how[0] == torch.float32  # as it computes, and it takes seconds
     ],
     ids=str,
@@ -195,16 +194,6 @@ def test_blocks_of_any_size_give_the_same(chunk):
                 torch.testing.assert_close(x, y, atol=1e-9, rtol=1e-9)
 
 
-@pytest.mark.parametrize("kind", ["bilevel", "pairs", "many_pairs", "linear", "sum"])
-def test_parts_of_a_bias_are_those_of_the_dense_one(kind):
-    _, at = inputs(2, documents=0.03)
-    bias = bias_of(kind, at)
-    part = bias.part(rows=slice(1, 2), queries=slice(40, 90), keys=slice(0, 90))
-    dense = bias.dense(torch.float64)[1:2, :, 40:90, :90]
-    torch.testing.assert_close(part.dense(torch.float64), dense)
-    torch.testing.assert_close(part.spread(torch.float64), dense)
-
-
 def test_segments_make_the_table_small():
     _, at = inputs(3)
     count = int(at.inter.max()) + 1
@@ -222,37 +211,12 @@ def test_memory_that_chunks_free_is_released(monkeypatch):
     assert len(released) == 2 * 2
 
 
-def test_documents_do_not_leak_at_all():
-    qkv, at = inputs(dtype=torch.float32, documents=0.05)
-    first = at.document == 0
-    for kind in ("none", *LINEAR, *TABLES):
-        attend = choose_attention(bias=bias_of(kind, at), q_at=at, k_at=at)
-        assert isinstance(attend, ByDocument), "rows are long enough"
-        out = attend(*qkv)
-        grads = torch.autograd.grad((out * ~first[:, None, :, None]).sum(), qkv)
-        assert all((grad.transpose(1, 2)[first] == 0).all() for grad in grads)
-
-
-def test_linear_biases_stay_linear_when_added():
-    ids = torch.arange(5)[None]
-    alibi = ALiBi(n_head=2).bias(ids, ids)
-    both = add_biases(alibi, None, alibi)
-    assert isinstance(both, LinearBias)
-    torch.testing.assert_close(both.dense(torch.float64), 2 * alibi.dense(torch.float64))
-
-
 def test_the_private_operator_is_found_wherever_it_is_first_asked_for():
     _bias_row_works.cache_clear()
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
         state = torch.get_rng_state()
         assert bias_row_works()
         assert torch.equal(state, torch.get_rng_state())
-
-
-def test_spans_follow_the_documents():
-    document = torch.tensor([[0, 0, 1, 1, -1], [0, 0, 0, 0, 0]])
-    spans = [[slice(0, 2), slice(2, 4), slice(4, 5)], [slice(0, 5)]]
-    assert document_spans(document) == spans
 
 
 @pytest.mark.parametrize(

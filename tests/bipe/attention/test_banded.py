@@ -87,17 +87,6 @@ def test_without_gradients_it_is_as_exact_as_without_a_bias(given):
     torch.testing.assert_close(ours.double(), exact(qkv, bias)[0], atol=5e-6, rtol=5e-6)
 
 
-@pytest.mark.parametrize("time", [90, 400, 900, 1100])
-@pytest.mark.parametrize("multiplier", [1.0, 96.0])
-@torch.no_grad()
-def test_whatever_is_chosen_without_gradients_is_exact(time, multiplier):
-    slopes = ALiBi(n_head=4, multiplier=multiplier).slopes
-    qkv, bias, _, at = draw(time, time=time, slopes=slopes)
-    qkv = [x.detach() for x in qkv]
-    ours = choose_attention(bias=bias, q_at=at, k_at=at)(*qkv)
-    torch.testing.assert_close(ours.double(), exact(qkv, bias)[0], atol=5e-6, rtol=5e-6)
-
-
 def test_steep_heads_skip_most_keys_and_flat_heads_none():
     (q, k, _), _, row, _ = draw(3, time=2048, slopes=torch.tensor([48.0, 6.0, 0.01, 0.0]))
     first = first_keys(q, k, row, chunk=128, tolerance=1e-8)[-1]

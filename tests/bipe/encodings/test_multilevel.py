@@ -1,4 +1,4 @@
-"""Several levels: what combines, and that Bilevel and Segatron are special cases."""
+"""Several levels: what combines, what each reads, and what is refused."""
 
 import dataclasses
 
@@ -7,7 +7,7 @@ import torch
 
 from bipe import Positions
 from bipe.build import build
-from bipe.encodings import ALiBi, Bilevel, Learned, NoPE, RoPE
+from bipe.encodings import ALiBi, NoPE, RoPE
 from bipe.encodings.alibi import alibi_slopes
 from bipe.encodings.multilevel import Multilevel
 from bipe.encodings.permuteformer import PermuteFormer
@@ -19,26 +19,11 @@ from tests.bipe.conftest import (
     far,
     levels,
     random_batch,
-    random_marks,
     small_decoder,
     target,
 )
 
 SIZES = {"head_width": 8}
-
-
-def test_levels_that_never_begin_again_are_bilevel():
-    """A document of one paragraph: its sentences are those of the document."""
-    marks = random_marks(2, 40, seed=1, documents=0.0) & 0b11
-    at = Positions.from_marks(marks, levels=2)
-    learned, rope = Learned(width=8, length=9), RoPE(**SIZES)
-    several = Multilevel(encodings={"a": learned, "b": rope, "c": ALiBi(n_head=2)})
-    two = Bilevel(intra=learned, inter=rope)
-    x = torch.randn(2, 40, 8)
-    assert torch.equal(several.embed(x, at), two.embed(x, at))
-    q = torch.randn(2, 2, 40, 8)
-    assert torch.equal(several.rotation(at).query(q), two.rotation(at).query(q))
-    assert not several.bias(at, at).dense(torch.float64).any()
 
 
 @torch.no_grad()

@@ -9,8 +9,7 @@ import torch
 from torch.nn.functional import softplus
 
 from bipe.attention.passes import pass_attention
-from bipe.encodings import ALiBi, Learned, RoPE, Sinusoidal
-from bipe.encodings.alibi import alibi_slopes
+from bipe.encodings import Learned, RoPE, Sinusoidal
 from bipe.encodings.complex_order import ComplexOrder, turned
 from bipe.encodings.hirope import HiRoPE
 from bipe.encodings.permuteformer import PermuteFormer
@@ -228,21 +227,6 @@ def test_sinusoids_equal_their_references(file, name, layout):
     close(ours[there], theirs[there])
 
 
-@present("encodings_torch.npz")
-def test_shape_is_sinusoids_at_shifted_positions():
-    embeddings, offsets, trained, evaluated = (
-        TORCH[f"shape/{name}"] for name in ("emb", "offsets", "train_out", "eval_out")
-    )
-    time, _, width = embeddings.shape
-    x = embeddings.transpose(0, 1) * math.sqrt(width)  # [b, t, c]; OpenNMT scales embeddings
-    encoding, ids = Sinusoidal(width=width), torch.arange(time).expand(len(x), -1)
-    close(encoding.embed(x, ids + offsets[:, None]).transpose(0, 1), trained)
-    # Its evaluation has a fixed offset, beyond all those of training; ours has none.
-    far = range(int(offsets.max()) + 1, 4096)
-    off = (encoding.embed(x, ids + offset).transpose(0, 1) - evaluated for offset in far)
-    assert any(each.abs().max() < 1e-5 for each in off)
-
-
 @present("encodings_tf.npz")
 def test_complex_order_equals_its_reference():
     amplitudes, frequencies, words, positions, real, imaginary = (
@@ -279,20 +263,6 @@ def test_rotations_at_real_and_random_positions_equal_theirs(name):
     rope = RoPE(head_width=x.shape[-1], interleaved=True)
     turn = rope.rotation(positions.expand(len(x), -1))
     close(turn.query(x).transpose(1, 2), JAX[name])
-
-
-@pytest.mark.parametrize("name", [*JAX.of("randpe/alibi"), *JAX.of("randpe/noisy_alibi")])
-def test_alibi_at_random_distances_equals_theirs(name):
-    theirs = JAX[name]
-    n_head, n_query, _ = theirs.shape
-    slopes = torch.tensor(alibi_slopes(n_head), dtype=torch.float64)
-    distances = (-theirs[0, 0] / slopes[0]).round().long()  # to the keys after the first query
-    # Theirs is not causal: a past key is half an id nearer than a future one.
-    for at in range(1, n_query):
-        k_ids = -distances[: at + 1].flip(0)[None]
-        ours = ALiBi(n_head=n_head).bias(torch.zeros(1, 1, dtype=torch.long), k_ids)
-        past = ours.dense(torch.float64)[0, :, 0, :-1] + slopes[:, None] / 2
-        close(past, theirs[:, at, :at])
 
 
 def test_a_scale_and_a_product_are_of_each_feature():

@@ -20,6 +20,7 @@ from tests.bipe.conftest import (
     small_decoder,
 )
 from tests.bipe.extension.test_distances import METHODS
+from tests.bipe.generation.test_session import LateMarker
 from tests.bipe.test_cache import TIME
 
 FORGETFUL = [name for name in METHODS if name.startswith(("window", "separators", "blockwise"))]
@@ -88,45 +89,15 @@ def test_a_cache_is_rewound_as_far_as_it_can_be(method):
     close(cached_logits(model, tokens, marks, [30, 15], cache), full)
 
 
-@torch.no_grad()
-def test_rows_may_be_selected():
-    model = decoder("flat_rope", "separators")
-    tokens, marks = row_of(3, TIME, seed=7)
-    cache = Cache(batch=3, grows=True)
-    cached_logits(model, tokens[:, :30], marks[:, :30], [1] * 30, cache)
-    for rows in ([2, 0, 2], [1, 0]):
-        order = torch.tensor(rows)
-        tokens, marks = tokens[order], marks[order]
-        cache.select(order, shared=4)
-    rest = cached_logits(model, tokens[:, 30:], marks[:, 30:], [1, 14], cache)
-    close(rest, model.logits(tokens, Positions.from_marks(marks, packed=False))[:, 30:])
-
-
-class Late:
-    """Decides three tokens late; a segment opens at each multiple of 5 two tokens back."""
-
-    def __init__(self, ids=()):
-        self.ids = list(ids)
-
-    def push(self, token):
-        self.ids.append(token)
-        return [self._mark(len(self.ids) - 4)] if len(self.ids) > 3 else []
-
-    def provisional(self):
-        return [0] * min(3, len(self.ids))
-
-    def copy(self):
-        return Late(self.ids)
-
-    def _mark(self, index):
-        return 3 if not index else 2 * (self.ids[index] % 5 == 0)
+def late():
+    return LateMarker(3, every=5)
 
 
 @pytest.mark.parametrize("method", ["separators", "separators_segments", "window"])
 def test_sessions_read_again_what_was_dropped(method):
     model = decoder("flat_alibi", method)
     prompt = random_batch(1, 20, seed=8)[0][0].tolist()
-    session = Session(model, batch=1, marker=Late())
+    session = Session(model, batch=1, marker=late())
     session.feed([prompt])
     before = session.state()
     for token in prompt * 2:
@@ -135,7 +106,7 @@ def test_sessions_read_again_what_was_dropped(method):
     session.rewind(before)
     assert len(session) == 20
     ours = session.feed([prompt])[:, -1]
-    whole = Session(model, batch=1, marker=Late()).feed([prompt * 2])[:, -1]
+    whole = Session(model, batch=1, marker=late()).feed([prompt * 2])[:, -1]
     close(ours, whole)
 
 
@@ -145,8 +116,8 @@ def test_generation_and_beams_write_the_same(method, monkeypatch):
     prompt = random_batch(1, 30, seed=9)[0][0].tolist()
 
     def written():
-        (row,) = generate(model, [prompt], max_new=25, marker=Late())
-        beams = beam_search(model, prompt, max_new=12, search=Beams(beams=3), marker=Late())
+        (row,) = generate(model, [prompt], max_new=25, marker=late())
+        beams = beam_search(model, prompt, max_new=12, search=Beams(beams=3), marker=late())
         return row.tokens, [each.tokens for each in beams]
 
     dropping = written()

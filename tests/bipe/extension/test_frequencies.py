@@ -19,10 +19,8 @@ from segmenters import Newline, TokenMarker
 from tests.bipe.conftest import (
     BARE,
     HEAD_WIDTH,
-    bfloat16_is_near,
     cached_logits,
     close,
-    packed_equals_alone,
     random_batch,
     row_of,
     small_decoder,
@@ -103,14 +101,6 @@ def test_yarn_interpolates_all_but_the_first_pair_where_none_ever_turned():
     before = inverse_frequencies(width=64, theta=10000.0)
     kept = YaRN(factor=4.0, original_length=3).frequencies(before, theta=10000.0)[0] / before
     assert kept[0] == 1 and torch.allclose(kept[1:], torch.tensor(0.25, dtype=torch.float64))
-
-
-@names
-@levels
-def test_packed_equals_alone_and_bfloat16_is_near(name, bilevel):
-    model = stretched_decoder(name, bilevel=bilevel)
-    packed_equals_alone(model, time=60)
-    bfloat16_is_near(model)
 
 
 @names

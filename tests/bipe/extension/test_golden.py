@@ -17,7 +17,6 @@ from bipe.layouts import config_to_official, from_official, to_official
 from bipe.loss import token_nll
 from bipe.positions import Lengths
 from tests.bipe.test_golden import (
-    DTYPES,
     FOLDER,
     TORCH,
     arrays,
@@ -122,13 +121,12 @@ def test_ntk_mixed_equals_its_author(name):
     torch.testing.assert_close(ours, TORCH[name], rtol=1e-5, atol=0)
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("case", SCALED, ids=lambda case: case["case"])
-def test_a_scaled_model_equals_the_release(case, dtype):
+def test_a_scaled_model_equals_the_release(case):
     data = arrays(case)
     config = read(f"bipe/{case['model']}.config.json") | case["config_override"]
     state = load_file(FOLDER / f"bipe/{case['model']}.safetensors")
-    model = from_official(config, state).to(dtype)
+    model = from_official(config, state).double()
     tokens, at = data["input_ids"].long(), positions_of(data)
     # The release counts tokens, whatever turns the rotation, and keeps the longest it has seen.
     batch, length = tokens.shape
@@ -160,7 +158,7 @@ LOG_SCALE = [
 ]
 
 
-def with_far(name, far, dtype):
+def with_far(name, far):
     model = from_official(
         read(f"bipe/{name}.config.json"), load_file(FOLDER / f"bipe/{name}.safetensors")
     )
@@ -169,19 +167,18 @@ def with_far(name, far, dtype):
         encoding = {"_target_": "bipe.encodings.Flat", "encoding": encoding}
     longer = Decoder(replace(model.config, encoding={**encoding, "far": far}))
     longer.load_state_dict(model.state_dict())
-    return longer.to(dtype)
+    return longer.double()
 
 
 @pytest.mark.parametrize("path", ["auto", "chunked", "eager"])
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", PATCHED)
 @torch.no_grad()
-def test_rerope_equals_its_release(name, dtype, path):
+def test_rerope_equals_its_release(name, path):
     given = read("encodings_scalars.json")[name]
     far = {"_target_": "bipe.extension.ReRoPE", "window": given["window"]}
     if "scaling_factor" in given:
         far |= {"_target_": "bipe.extension.LeakyReRoPE", "factor": float(given["scaling_factor"])}
-    model = with_far("rope_A", far | {"log_n": given["training_length"]}, dtype)
+    model = with_far("rope_A", far | {"log_n": given["training_length"]})
     model.attention = path
     tokens = TORCH["rerope/input_ids"]
     hidden = model(tokens, Positions.from_marks(torch.zeros(tokens.shape, dtype=torch.uint8)))
@@ -211,14 +208,13 @@ def test_log_n_equals_its_release(key):
     assert torch.equal(ours, log_n_scale(ids, int(length), clip=far.clip)[0])
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("case", LOG_SCALE, ids=lambda case: case["case"])
 @torch.no_grad()
-def test_log_n_without_a_floor_is_the_log_scale_of_the_release(case, dtype):
+def test_log_n_without_a_floor_is_the_log_scale_of_the_release(case):
     """Which takes the segment for the position under BiPE, and a row of tokens for its length."""
     official = read(f"bipe/{case['model']}.config.json") | case["config_override"]
     state = load_file(FOLDER / f"bipe/{case['model']}.safetensors")
-    data, model = arrays(case), from_official(official, state).to(dtype)
+    data, model = arrays(case), from_official(official, state).double()
     hidden = model(data["input_ids"].long(), positions_of(data))
     close(hidden[:, data["hidden_pos"].long()], data["last_hidden"], case)
     close(model.head(hidden)[:, data["logits_pos"].long()], data["logits"], case)

@@ -40,19 +40,6 @@ def close(found, expected):
     torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9)
 
 
-@pytest.mark.parametrize("scheme", ["bilevel_learned_rope", "bilevel_learned_alibi_x96", "chain"])
-@torch.no_grad()
-def test_a_session_reads_as_the_whole_text(scheme):
-    model = small_decoder(scheme).double()
-    rows = [draw(1, 40), draw(2, 40)]
-    marker = TokenMarker(segmenter=Sentences(), pieces=PIECES)
-    session = Session(model, batch=2, marker=marker, chunk=7)
-    pieces = [session.feed([row[:19] for row in rows])]
-    pieces += [session.feed([row[i : i + 1] for row in rows]) for i in range(19, 40)]
-    for row, ours in zip(rows, torch.cat(pieces, 1), strict=True):
-        close(ours, whole_logits(model, row, Sentences()))
-
-
 @pytest.mark.parametrize("scheme", ["multilevel", "segatron_xl"])
 @torch.no_grad()
 def test_a_session_follows_the_levels_that_a_model_reads(scheme):
@@ -76,21 +63,21 @@ def test_a_session_follows_the_levels_that_a_model_reads(scheme):
 
 
 class LateMarker:
-    """Opens a segment at every token that a token of id 1 follows: one token late."""
+    """Opens a segment `late` tokens before each token whose id is 1 modulo `every`, so late."""
 
-    def __init__(self):
-        self.held = []
+    def __init__(self, late=1, every=61):
+        self.held, self.late, self.every = [], late, every
 
     def push(self, token):
-        marks = [2 * (token == 1)] if self.held else []
-        self.held = [token]
-        return marks
+        known = len(self.held) == self.late
+        self.held = [*self.held, token][-self.late :]
+        return [2 * (token % self.every == 1)] * known
 
     def provisional(self):
         return [0] * len(self.held)
 
     def copy(self):
-        twin = LateMarker()
+        twin = LateMarker(self.late, self.every)
         twin.held = self.held.copy()
         return twin
 

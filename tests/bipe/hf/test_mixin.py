@@ -111,16 +111,6 @@ def test_packed_is_alone(pair):
     torch.testing.assert_close(made, alone, atol=2e-5, rtol=1e-5)
 
 
-def test_a_stretch_counts_segments():
-    cls = bilevel(transformers.LlamaForCausalLM)
-    plain = cls(llama_config(cls.config_class))
-    model = cls(llama_config(cls.config_class, stretch=YARN)).eval()
-    inner = model.model.rotary_emb.inner
-    slowed = inner.inv_freq / plain.model.rotary_emb.inner.inv_freq
-    assert slowed.tolist() == pytest.approx([1.0, 0.25, 0.25, 0.25])
-    assert inner.attention_scaling == pytest.approx(1.1386, abs=1e-4)
-
-
 @pytest.mark.usefixtures("unchecked_types")
 def test_what_cannot_be_is_refused():
     cls, other = bilevel(transformers.LlamaForCausalLM), bilevel(transformers.GPT2LMHeadModel)

@@ -1,7 +1,5 @@
 """SegmentingTokenizer and DataCollatorWithSegments: marks are those of prepared data."""
 
-import json
-
 import datasets
 import numpy as np
 import pytest
@@ -9,7 +7,7 @@ import torch
 from transformers import PreTrainedTokenizerFast, pipeline
 
 from bipe import Positions
-from bipe.hf import BipeConfig, BipeForCausalLM, DataCollatorWithSegments, SegmentingTokenizer
+from bipe.hf import BipeConfig, BipeForCausalLM, DataCollatorWithSegments
 from segmenters import Auto, Levels, Lines, Sentences, mark, segment_ids
 from segmenters.align import anchors_from_offsets
 from tests.bipe.hf.conftest import (
@@ -61,23 +59,6 @@ def test_padding_has_no_marks_on_either_side(fast):
             for marks, real, expected in rows:
                 assert marks[real].tolist() == expected
                 assert not marks[~real].any()
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"segmenter": "os.system"},
-        {"parameters": {"backend": "evil_package"}},
-        {"parameters": {"unknown": 1}},
-        {"parameters": None},
-    ],
-)
-def test_a_segmenter_file_of_a_stranger_is_refused(fast, tmp_path, change):
-    tokenizer_of(fast).save_pretrained(tmp_path)
-    file = tmp_path / "segmenter.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | change))
-    with pytest.raises(ValueError, match="its segmenter cannot be built"):
-        SegmentingTokenizer.from_pretrained(tmp_path)
 
 
 def test_pairs_and_words_are_refused(fast):

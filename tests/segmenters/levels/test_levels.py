@@ -76,16 +76,8 @@ WORDS = st.lists(
 ).map("".join)
 TEXTS = st.one_of(WORDS, any_text)
 FOLLOWED = [
-    Verses(),
-    Levels(of=Verses(), keep=2),
-    Levels(of=Verses(), keep=["stanza", "book"]),
-    Levels(of=Verses(), keep=["book"], longest=4),
     Levels(of=Verses(), keep=["stanza", "book"], longest=3),
     Levels(of=Clauses(of=Newline()), keep=2, longest=6),
-    Levels(of=Sentences(), longest=9),
-    Levels(of=Lines(), longest=1),
-    Levels(of=Levels(of=Verses(), longest=5), longest=2),
-    Clauses(of=Verses()),
     Levels(of=Clauses(of=Sentences()), keep=2),
 ]
 IN_TOKENS = [
@@ -201,34 +193,6 @@ def test_levels_of_auto_are_those_of_the_document_by_rank():
     assert Levels(of=Auto(), longest=9).choose(text="", kind="coq").of == Coq()
 
 
-NAMED = "levels to keep must be a number or among"
-BOUND = "longest must be a number of characters, at least 1, or"
-
-
-@pytest.mark.parametrize(
-    ("options", "rule"),
-    [
-        ({"keep": 0}, "keep must be at least 1, was: 0"),
-        ({"keep": 4}, "keep must be at most 3, since Verses has line, stanza, book, was: 4"),
-        ({"keep": ["verse"]}, rf"{NAMED} line, stanza, book, .* was: \['verse'\]"),
-        ({"keep": ["book", "line"]}, "finest first, each once"),
-        ({"keep": ["line", "line"]}, "finest first, each once"),
-        ({"keep": []}, NAMED),
-        ({"longest": 0}, "longest must be at least 1, was: 0"),
-        ({"longest": "9 words"}, BOUND),
-        ({"longest": "0 tokens"}, BOUND),
-    ],
-)
-def test_wrong_levels_and_bounds_are_refused(options, rule):
-    with pytest.raises(ValueError, match=rule):
-        Levels(of=Verses(), **options)
-
-
-def test_a_bound_in_tokens_needs_tokens():
-    with pytest.raises(SegmenterError, match="longest='9 tokens' needs the tokens of the text"):
-        Levels(of=Newline(), longest="9 tokens").cut("a")
-
-
 def test_levels_that_are_only_named_are_refused():
     @dataclasses.dataclass(frozen=True, kw_only=True)
     class Verses(Newline):
@@ -241,8 +205,6 @@ def test_levels_that_are_only_named_are_refused():
 def test_a_level_without_a_machine_is_refused_by_its_name():
     plain = Levels(of=Lines(granularity="logical", language="python"))
     assert plain.level_machine(0)
-    with pytest.raises(ValueError, match="levels must be 1 to 1, since Newline has segment, was"):
-        Online(segmenter=Newline(), levels=2)
 
     class Chapters(Verses):
         def _coarser_machine(self, level):

@@ -1,10 +1,16 @@
-"""Steps of proofs of all dialects. In a marked text, '@@' stands where a step ends."""
+"""Steps, lemmas and theories of proofs of all dialects.
 
+In a marked text, '@@' stands where a step ends; in proofs.txt, '@l' begins a lemma and '@t' a
+theory (paragraph, section).
+"""
+
+import re
 from itertools import pairwise
 
 import pytest
 
 import segmenters
+from tests.segmenters.record_samples import marked_in
 
 MARKED = {
     segmenters.Coq(): [
@@ -199,3 +205,15 @@ def test_steps_form_paragraphs_and_sections():
     starts = {name: [text[cut : cut + 1] for cut in levels[name][:-1]] for name in names}
     assert starts["section"] == ["<", "<", "#", "*"]
     assert starts["paragraph"] == ["<", "C", "<", "#", "F", "*"]
+
+
+LEVELS = {getattr(segmenters, name)(): marked for name, marked in marked_in("proofs.txt")}
+
+
+@pytest.mark.parametrize("segmenter", LEVELS, ids=repr)
+def test_lemmas_and_theories_begin_here(segmenter):
+    text, found = re.sub("@[lt]", "", LEVELS[segmenter]), ""
+    _, lemmas, theories = (cuts[1:].tolist() for cuts in segmenter.levels(text))
+    for place, sign in enumerate(text):
+        found += ("@t" if place in theories else "@l" * (place in lemmas)) + sign
+    assert found == LEVELS[segmenter].removeprefix("@t")
