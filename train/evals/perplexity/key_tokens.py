@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 
 from bipe import Decoder
-from train.evals.intervals import over_documents
 from train.evals.loop import Cell, Measurement, Subject
 from train.evals.perplexity.measure import perplexity, score
 from train.evals.perplexity.protocols import Losses, Sliding, Windows
-from train.evals.rows import Row, left_out
+from train.evals.rows import Row, left_out, over_documents
 from train.evals.texts import Excerpts
 
 CONTEXT = 4096  # tokens of the paper's short context; half a training row if that is less

@@ -22,10 +22,9 @@ from bipe import Cache, Decoder, Positions
 from bipe.encodings.base import counts_length
 from bipe.loss import token_nll
 from bipe.positions import DOCUMENT_BIT, SEGMENT_BIT, Lengths
-from train.evals.intervals import over_documents
 from train.evals.loop import Cell, Measurement, Subject
 from train.evals.perplexity.protocols import Choice, FullContext, Losses, Protocol, Window
-from train.evals.rows import Row, left_out
+from train.evals.rows import Row, left_out, over_documents
 from train.evals.texts import Excerpts, Stream
 
 BINS = 32
