@@ -247,10 +247,6 @@ def _text(row: Mapping[str, Any], field: str, *, where: str) -> str:
     return clean(value)[0]
 
 
-def tasks() -> list[str]:
-    return sorted(_descriptions())
-
-
 def find_task(name: str, **settings: Any) -> Task:
     """Return the task of conf/task/NAME.yaml with some keys replaced, such as path="qmsum.zip".
 
