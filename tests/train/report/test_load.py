@@ -59,7 +59,6 @@ def test_runs_keep_their_order_come_once_and_need_no_evaluation(make):
         ({"length": 1.5}, "length of .* a whole number"),
         ({"length": True}, "length of .* a whole number"),
         ({"value": "high"}, "value of .* a number"),
-        ({"value": 10**400}, "value of .* a number"),
         ({"source": 3}, "source of .* a text"),
         ({"start": -1}, "start of .* a number of at least 0"),
         ({"cell": None, "of": "x"}, "line 4 is not a measurement"),
@@ -85,7 +84,6 @@ def test_a_row_that_breaks_a_rule_is_named(make, change, rule):
         ("sources.code.tokens_per_segment.mean", "long", "must be a number"),
         ("sources.code.by_document_length.0.documents", -1, "must be a whole number of at least 0"),
         ("sources.code.by_document_length.1.histogram", [1], "must be a list of 4 counts"),
-        ("sources.code.by_document_length.2.documents", 10**400, "must be a whole number"),
     ],
 )
 def test_statistics_that_break_a_rule_are_named_by_file_and_key(make, key, value, rule):

@@ -130,11 +130,6 @@ def test_a_fault_is_told_with_file_row_and_field(tmp_path, rows, told):
             r"must name the field \{instruction\} once",
         ),
         ({"prompt": "{question}"}, r"task qmsum: prompt must name the field \{document\} once"),
-        ({"prompt": "{document}"}, r"must name the field \{question\} once"),
-        (
-            {"prompt": "{question}{document}{document}"},
-            r"must name the field \{document\} once",
-        ),
         (
             {"prompt": "{question} {document} {title}"},
             r"has no field \{title\}; there are: \{document\}",
