@@ -114,18 +114,16 @@ def wilson(right: int, total: int) -> Interval:
     return low, 1.0 if right == total else centre + half
 
 
-def over_documents(sums: np.ndarray, tokens: np.ndarray) -> Interval | None:
+def over_documents(sums: np.ndarray, tokens: np.ndarray) -> Interval:
     """Return the bootstrap interval (Efron, 1979) of the mean loss per token over documents.
 
-    sums, tokens: of each document. None for fewer than two.
+    sums, tokens: of each document. NaN for fewer than two, and for losses that are not finite.
     """
     sums, tokens = sums[tokens > 0], tokens[tokens > 0]
-    if len(sums) < 2:
-        return None
+    if len(sums) < 2 or not np.isfinite(sums).all():
+        return math.nan, math.nan
     drawn = np.random.default_rng(0).integers(len(sums), size=(_RESAMPLES, len(sums)))
     means = sums[drawn].sum(1) / tokens[drawn].sum(1)
-    if not np.isfinite(means).all():
-        return None
     low, high = np.quantile(means, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
     return float(low), float(high)
 

@@ -79,8 +79,7 @@ class LongPPL(Measurement):
         key = self._key(model, excerpts, context, length, long)
         kept = Losses(nll=long.nll, window=np.where(key, long.window, -1), document=long.document)
         sums, tokens = kept.by(kept.document, count=len(excerpts.tokens))
-        between = over_documents(sums, tokens) if key.any() else None
-        low, high = (None, None) if between is None else map(perplexity, between)
+        low, high = map(perplexity, over_documents(sums, tokens))
         by = "the model itself" if self.evaluator is None else self.evaluator.name
         note = (
             "LongPPL (2410.23771): exp of the mean loss of key tokens in non-overlapping windows "

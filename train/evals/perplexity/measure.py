@@ -91,8 +91,7 @@ class Perplexity(Measurement):
         known, batch = seen.setdefault(model, {}), self.tokens_per_batch
         losses = score(model, excerpts.stream, protocol, tokens_per_batch=batch, known=known)
         sums, tokens = losses.by(losses.document, count=len(excerpts.tokens))
-        between = over_documents(sums, tokens)
-        low, high = (None, None) if between is None else map(perplexity, between)
+        low, high = map(perplexity, over_documents(sums, tokens))
         longest, mean = excerpts.tokens.shape[1], losses.mean()
         note = (
             f"{protocol.name}: {protocol.definition} Text: the first {longest} tokens of each "
