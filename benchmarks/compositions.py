@@ -29,8 +29,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from benchmarks.workers import machine
 from train.disk.files import write_whole
-from train.evals.intervals import half_width
-from train.evals.rows import FILE, Journal
+from train.evals.rows import FILE, Journal, half_width
 
 RESULTS = Path(__file__).parent / "results" / "compositions_cpu.json"
 CONF = Path(__file__).parents[1] / "conf" / "encoding"

@@ -16,7 +16,7 @@ from segmenters import Auto, anchors_from_offsets, mark
 from tests.train.studies import typed
 from train.cli import main
 from train.commands.explain.page import described
-from train.commands.explain.parts import asked_of, parts_of
+from train.commands.explain.parts import Asked, parts_of
 from train.config import Config
 from train.launch.composition import composed
 from train.launch.run import OF_TRAINING
@@ -40,7 +40,7 @@ def parts(*words):
     config = Config.from_config({**OmegaConf.to_container(made, resolve=True), **OF_TRAINING})
     decoder = _decoder(config)
     with torch.no_grad():
-        return parts_of(_scheme(config, decoder), n_layer=decoder.n_layer), decoder.head_width
+        return [*parts_of(_scheme(config, decoder), decoder.n_layer)], decoder.head_width
 
 
 def asked(program, *values):
@@ -95,7 +95,7 @@ def test_biases_are_those_of_the_encoding(name):
     for parameter in part.of.parameters():  # those of a table start at 0
         torch.nn.init.uniform_(parameter, 0.5, 1.5)
     with torch.no_grad():
-        bias = asked_of(part, time=512).bias(1).dense(torch.float64)[0, :, 0]  # [head, key]
+        bias = Asked(part.of, 512).bias(1).dense(torch.float64)[0, :, 0]  # [head, key]
         made = described(part, width)
     keys = [511, 510, 500, 250, 0]
     ours = asked("v[1].map((k) => biases(v[0], 511, k))", made, keys)

@@ -44,6 +44,7 @@ def _print(prepared: Prepared, corpus: Corpus) -> Prepared:
     state = "written, and lacks documents" if lacks else "ready"
     print(f"{prepared.folder} is {'already prepared' if prepared.kept else state}:")
     for name, splits in sources.items():
+        stated = prepared.manifest["sources"][name]
         tokens, segments = (
             sum(split[key] for split in splits.values()) for key in ("tokens", "segments")
         )
@@ -55,18 +56,18 @@ def _print(prepared: Prepared, corpus: Corpus) -> Prepared:
             f"  {name}: {counted(total, 'document')} ({each}), {counted(tokens, 'token')}, "
             f"{tokens / max(1, segments):.1f} tokens per segment"
         )
-        if split := prepared.manifest["sources"][name].get("split"):
+        if split := stated.get("split"):
             print(f"    {split}")
-        rules = left_out_of(prepared.manifest["sources"][name]).items()
+        rules = left_out_of(stated).items()
         if told := ", ".join(f"{number:,} {rule}" for rule, number in rules if number):
             print(f"    left out: {told}")
         reader = corpus.sources[name].documents.keyed(f"corpus.sources.{name}.documents.")
-        for told, warning in sentences(prepared.manifest["sources"][name].get("flaws", {}), reader):
+        for told, warning in sentences(stated.get("flaws", {}), reader):
             if warning:
                 print(f"bipe: warning: {name}: {told}", file=sys.stderr)
             else:
                 print(f"    {told}")
-        _print_done(name, prepared.manifest["sources"][name].get("done", {}))
+        _print_done(name, stated.get("done", {}))
     for name, cure in lacks.items():
         print(f"bipe: warning: {name}: {cure}", file=sys.stderr)
     return prepared

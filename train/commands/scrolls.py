@@ -352,19 +352,19 @@ def _validate(given: dict[str, str]) -> int:
     if task is not None and "path" in given:
         examples = find_task(task, path=given["path"]).examples(split)
         ids = {task: [example.id for example in examples]}
-    found = check_submission(path, ids=ids, task=task)
-    for fault in found.faults:
+    found, faults = check_submission(path, ids=ids, task=task)
+    for fault in faults:
         print(f"{path}: {fault}")
-    counts = ", ".join(f"{name} {count:,}" for name, count in found.predictions.items())
-    empty = sum(len(blank) for blank in found.empty.values())
-    told = f"faults: {len(found.faults)}" if found.faults else "no fault"
+    counts = ", ".join(f"{name} {len(made):,}" for name, made in found.items())
+    empty = sum(not str(text).strip() for made in found.values() for text in made.values())
+    told = f"faults: {len(faults)}" if faults else "no fault"
     read = (
         f"compared with split={split}"
         if ids
         else "not compared with the examples (set task= and path=)"
     )
     print(f"{path}: {counts or 'no predictions'}, {empty} of them empty: {told}; {read}")
-    return EXIT_FAULTS if found.faults else 0
+    return EXIT_FAULTS if faults else 0
 
 
 def _submit(given: dict[str, str]) -> int:

@@ -235,9 +235,8 @@ class _Run:
         told = "".join(
             f"; {rules[rule] / len(text):.0%} {rule}" for rule in rules if cure(rule) is not None
         )
-        cut = dataclasses.replace(cut, note=f"{cut.note}{told}")
-        if self.options.levels:
-            cut = dataclasses.replace(cut, note=f"{cut.note}; levels: {cut.sizes}")
+        sizes = f"; levels: {cut.sizes}" if self.options.levels else ""
+        cut = dataclasses.replace(cut, note=f"{cut.note}{told}{sizes}")
         count = len(cut.cuts) - 1
         self.rows.append(_Row(name, label, cut.note, count, cut.length, cut.units[0]))
         if self.options.html:

@@ -27,9 +27,8 @@ from segmenters.wording import counted
 from train.data.reading.split import Split
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.errors import DataError
-from train.evals.intervals import wilson
 from train.evals.loop import Cell, Measurement, Subject
-from train.evals.rows import Row, key_of
+from train.evals.rows import Row, key_of, wilson
 from train.tasks.arithmetic.chains import ArithmeticProblems
 from train.tasks.arithmetic.problems import (
     EQUALS,

@@ -17,8 +17,7 @@ import numpy as np
 import pandas as pd
 
 from segmenters.wording import visible
-from train.evals.intervals import half_width
-from train.evals.rows import PLACE, Row
+from train.evals.rows import PLACE, Row, half_width
 from train.fit.trained_run import TrainedRun, group_by_arm, stem
 from train.report.palette import Style, styles
 

@@ -26,8 +26,7 @@ from train.evals.arithmetic import (
     task_of,
     written,
 )
-from train.evals.intervals import wilson
-from train.evals.rows import FILE, Journal
+from train.evals.rows import FILE, Journal, wilson
 from train.launch.run import run_command
 from train.tasks.arithmetic.problems import EQUALS, Problems
 from train.tasks.arithmetic.symbols import Symbols

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from train.errors import DataError
-from train.evals.intervals import half_width, interval, over_documents, wilson
-from train.evals.rows import FILE, Journal, Row, key_of
+from train.evals.rows import FILE, Journal, Row, half_width, key_of, over_documents, wilson
 
 
 def row(value, **told):
@@ -82,11 +81,9 @@ def test_the_interval_holds_the_mean_as_often_as_it_says():
     assert half_width([1.0]) == math.inf and math.isnan(half_width([1.0, math.nan]))
 
 
-def test_one_value_has_no_interval():
-    assert interval([1.0]) is None and interval([1.0, math.nan]) is None
-    assert over_documents(np.array([3.0]), np.array([2])) is None
-    assert over_documents(np.array([3.0, 0.0]), np.array([2, 0])) is None
-    assert over_documents(np.array([3.0, math.inf]), np.array([2, 1])) is None
+def test_one_document_has_no_interval():
+    for sums, tokens in (([3.0], [2]), ([3.0, 0.0], [2, 0]), ([3.0, math.inf], [2, 1])):
+        assert np.isnan(over_documents(np.array(sums), np.array(tokens))).all()
 
 
 @pytest.mark.parametrize(
@@ -103,8 +100,6 @@ def test_intervals_hold_their_share_and_mirror(total, data):
     low, high = wilson(right, total)
     assert 0 <= low <= right / total <= high <= 1
     assert wilson(total - right, total) == pytest.approx((1 - high, 1 - low))
-    with pytest.raises(ValueError, match="right must be"):
-        wilson(total + 1, total)
 
 
 @given(st.integers(2, 400), st.integers(1, 50))

@@ -16,8 +16,7 @@ from tests.train.data.corpora import prepared
 from train.data.reading.files import JSONL
 from train.data.reading.split import Split
 from train.errors import ReportError, UserError
-from train.evals.intervals import half_width, interval
-from train.evals.rows import FILE
+from train.evals.rows import FILE, half_width
 from train.fit.checkpoints.places import Place
 from train.report.load import load, load_growth
 from train.report.table import labelled, over_seeds
@@ -60,7 +59,6 @@ def test_runs_keep_their_order_come_once_and_need_no_evaluation(make):
         ({"length": 1.5}, "length of .* a whole number"),
         ({"length": True}, "length of .* a whole number"),
         ({"value": "high"}, "value of .* a number"),
-        ({"value": 10**400}, "value of .* a number"),
         ({"source": 3}, "source of .* a text"),
         ({"start": -1}, "start of .* a number of at least 0"),
         ({"cell": None, "of": "x"}, "line 4 is not a measurement"),
@@ -86,7 +84,6 @@ def test_a_row_that_breaks_a_rule_is_named(make, change, rule):
         ("sources.code.tokens_per_segment.mean", "long", "must be a number"),
         ("sources.code.by_document_length.0.documents", -1, "must be a whole number of at least 0"),
         ("sources.code.by_document_length.1.histogram", [1], "must be a list of 4 counts"),
-        ("sources.code.by_document_length.2.documents", 10**400, "must be a whole number"),
     ],
 )
 def test_statistics_that_break_a_rule_are_named_by_file_and_key(make, key, value, rule):
@@ -244,9 +241,11 @@ def test_means_equal_those_made_one_by_one(places):
     for row in found.itertuples():
         values = places[int(row.length)][:size]
         if row.measure == "nll":
-            ends = interval(values)
+            ends = fmean(values) - half_width(values), fmean(values) + half_width(values)
         else:
-            ends = tuple(math.exp(min(end, 709)) for end in interval([*map(math.log, values)]))
+            logs = [*map(math.log, values)]
+            ends = (fmean(logs) + side * half_width(logs) for side in (-1, 1))
+            ends = tuple(math.exp(min(end, 709)) for end in ends)
         assert (row.low, row.high) == pytest.approx(ends, rel=1e-6, abs=1e-9)
 
 

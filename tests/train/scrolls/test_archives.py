@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from tests.train.scrolls.examples import archive, row
 from train.cli import main
 from train.errors import DataError
-from train.tasks.scrolls.archives import TASKS, find_task, rows, split_input, tasks
+from train.tasks.scrolls.archives import TASKS, find_task, rows, split_input
 from train.tasks.scrolls.encoding import Truncation
 from train.tasks.scrolls.submission import (
     check_submission,
-    refuse_faults,
     write_predictions,
     write_submission,
 )
@@ -131,11 +130,6 @@ def test_a_fault_is_told_with_file_row_and_field(tmp_path, rows, told):
             r"must name the field \{instruction\} once",
         ),
         ({"prompt": "{question}"}, r"task qmsum: prompt must name the field \{document\} once"),
-        ({"prompt": "{document}"}, r"must name the field \{question\} once"),
-        (
-            {"prompt": "{question}{document}{document}"},
-            r"must name the field \{document\} once",
-        ),
         (
             {"prompt": "{question} {document} {title}"},
             r"has no field \{title\}; there are: \{document\}",
@@ -152,7 +146,6 @@ def test_what_is_no_archive_split_task_or_template_is_told(tmp_path, monkeypatch
     name, split = options.pop("name"), options.pop("split")
     with pytest.raises(DataError, match=told):
         find_task(name, **options).examples(split)
-    assert {*TASKS} <= {*tasks()}
 
 
 @pytest.mark.parametrize("place", [0.2, 0.9])
@@ -201,11 +194,7 @@ def test_what_is_written_is_read_as_it_was(tmp_path_factory, predictions):
     write_submission(folder / "all.csv", whole)
     for path in ("qmsum.json", "all.csv"):
         ids = {"qmsum": predictions} if path == "qmsum.json" else whole
-        checked = check_submission(folder / path, ids=ids)
-        assert checked.faults == ()
-        assert checked.predictions == {task: len(found) for task, found in ids.items()}
-        blank = tuple(id for id, text in predictions.items() if not text.strip())
-        assert [*checked.empty.values()] == ([blank] if blank else [])
+        assert check_submission(folder / path, ids=ids) == (ids, [])
 
 
 def test_a_submission_reads_in_pandas_as_the_official_scorer_reads_it(tmp_path):
@@ -235,10 +224,8 @@ def test_a_submission_reads_in_pandas_as_the_official_scorer_reads_it(tmp_path):
 def test_a_fault_of_a_file_of_predictions_is_found(tmp_path, text, told):
     path = tmp_path / "x.json"
     path.write_text(text, errors="surrogateescape")
-    checked = check_submission(path, ids={"qmsum": ["a", "b"]}, task="qmsum")
-    assert told in "\n".join(checked.faults)
-    with pytest.raises(DataError, match=r"x\.json"):
-        refuse_faults(path, checked.faults)
+    _, faults = check_submission(path, ids={"qmsum": ["a", "b"]}, task="qmsum")
+    assert told in "\n".join(faults)
     with pytest.raises(DataError, match="cannot be read"):
         check_submission(tmp_path / "none.json")
 
@@ -262,7 +249,7 @@ def test_a_fault_of_a_submission_is_found(tmp_path, change, told):
     path = tmp_path / "all.csv"
     write_submission(path, submission())
     path.write_text(change(path.read_text()))
-    assert told in "\n".join(check_submission(path).faults)
+    assert told in "\n".join(check_submission(path)[1])
 
 
 @pytest.mark.parametrize("predictions", [{}, {"a": None}, {"a": "\ud800"}, {1: "x"}])

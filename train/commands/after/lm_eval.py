@@ -5,6 +5,7 @@ The harness itself is imported by name, since only bipe.hf may know of transform
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import tempfile
@@ -79,7 +80,10 @@ def _measure(place: str, words: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         made = Path(scratch) / folder.resolve().name
         to_hf(place, made, source=sources[-1] if sources else None, allowed=own)
-        results = _option(words, _OUT) or str(Path(scratch) / "results")
+        options = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+        options.add_argument(_OUT, dest="out", default=str(Path(scratch) / "results"))
+        given, words = options.parse_known_args(words)
+        results = given.out
         before = {*Path(results).rglob("results_*.json")}
         with in_use(folder, command="lm-eval"):
             harness.run(_command(made, [*words, _OUT, results], allowed=own))
@@ -99,16 +103,6 @@ def _allowed(words: Sequence[str]) -> tuple[list[str], list[str]]:
     rest = [word for word in words if not word.startswith(_ALLOWS)]
     own = [word.removeprefix(_ALLOWS).strip("[]") for word in words if word not in rest]
     return rest, [name.strip() for each in own for name in each.split(",") if name.strip()]
-
-
-def _option(words: Sequence[str], name: str) -> str | None:
-    """Return the value of an option, as `NAME VALUE` or `NAME=VALUE`."""
-    for word, after in zip(words, [*words[1:], None], strict=True):
-        if word == name:
-            return after
-        if word.startswith(f"{name}="):
-            return word.partition("=")[2]
-    return None
 
 
 def _keep(place: Place, results: Mapping[str, Any]) -> None:

@@ -56,7 +56,7 @@ def explain(config: Config, *, study: str, options: Mapping[str, str]) -> None:
     name = encoding_name(decoder.encoding)
     with torch.no_grad():
         scheme = _scheme(config, decoder)
-        parts = parts_of(scheme, n_layer=decoder.n_layer)
+        parts = list(parts_of(scheme, decoder.n_layer))
         drawn = list(curves([*parts, *together(scheme, parts)], decoder, config.row_length))
         heads = f"{counted(decoder.n_head, 'head')} of width {decoder.head_width}"
         size = f"{counted(decoder.n_layer, 'layer')} with {heads}"

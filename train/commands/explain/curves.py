@@ -21,7 +21,7 @@ from torch import Tensor
 
 from bipe.bias import Bias, ContentBias, GateBias
 from bipe.decoder import DecoderConfig
-from train.commands.explain.parts import ALL_IDS, SEGMENT, Asked, Part, asked_of
+from train.commands.explain.parts import ALL_IDS, SEGMENT, Asked, Part
 
 SEED = 0
 DRAWS = 32
@@ -69,7 +69,7 @@ def curves(parts: Sequence[Part], decoder: DecoderConfig, row_length: int) -> It
     """Yield a curve for each hook of each part that changes anything."""
     for part in parts:
         level = part.ids[0] if part.ids != ALL_IDS else "token"
-        asked = asked_of(part, time=min(_FARTHEST.get(level, _UNITS) + 1, row_length))
+        asked = Asked(part.of, time=min(_FARTHEST.get(level, _UNITS) + 1, row_length))
         for hook, find in (("embed", _embedded), ("rotation", _rotated), ("bias", _biased)):
             if part.only and hook not in part.only:
                 continue

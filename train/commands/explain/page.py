@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import jinja2
 import torch
 
 from bipe.bias import Bias, DistanceBias, LinearBias
@@ -22,7 +23,7 @@ from bipe.rotation import PartRotation, PlaneRotation
 from segmenters import Auto
 from segmenters.documents.router import decide
 from segmenters.wording import visible
-from train.commands.explain.parts import ALL_IDS, Part, asked_of
+from train.commands.explain.parts import ALL_IDS, Asked, Part
 from train.commands.explain.text import SAMPLES
 from train.data.reading.named import read
 from train.report.palette import COLOURS
@@ -46,13 +47,12 @@ def explorer(
     themes = [";".join(f"--{role}:{COLOURS[role][at]}" for role in _ROLES) for at in (0, 1)]
     # "<" inside a script would end it.
     known = json.dumps(data, allow_nan=False).replace("<", "\\u003c")
-    page, here = "", Path(__file__)
-    for piece in (here.with_name("page.html").read_text(encoding="utf-8")).split("{{"):
-        name, end, rest = piece.partition("}}")
-        values = {"light": themes[0], "dark": themes[1], "data": known}
-        values["code"] = here.with_name("page.js").read_text(encoding="utf-8")
-        page += values[name] + rest if end else piece
-    return page
+    page, code = (
+        Path(__file__).with_name(name).read_text(encoding="utf-8")
+        for name in ("page.html", "page.js")
+    )
+    template = jinja2.Template(page, keep_trailing_newline=True)
+    return template.render(light=themes[0], dark=themes[1], data=known, code=code)
 
 
 def described(part: Part, head_width: int) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def described(part: Part, head_width: int) -> dict[str, Any]:
         found |= turns or {}
         notes += [] if turns else [f"its rotation ({hooks['rotation']}) is not drawn"]
     if "bias" in hooks:
-        bias = asked_of(part, time=DISTANCES).bias(1) if known else None
+        bias = Asked(part.of, time=DISTANCES).bias(1) if known else None
         falls = None if bias is None else _falling(bias)
         found |= falls or {}
         notes += [] if falls else [f"its bias ({hooks['bias']}) is not drawn"]

@@ -70,7 +70,7 @@ class Part:
     @property
     def hooks(self) -> dict[str, str]:
         """Return the hooks that change anything, each with what it gives."""
-        asked, found = asked_of(self, time=2), dict[str, str]()
+        asked, found = Asked(self.of, time=2), dict[str, str]()
         if _embeds(self.of):
             found["embed"] = "changes embeddings"
         if (rotation := asked.rotation()) is not None:
@@ -112,11 +112,6 @@ class Asked:
         return at.map(lambda ids: ids.expand(batch, -1))
 
 
-def asked_of(part: Part, *, time: int) -> Asked:
-    """Return the hooks of a part at consecutive ids."""
-    return Asked(part.of, time)
-
-
 def ids_read(parts: Sequence[Part]) -> tuple[str, ...]:
     """Return the names of the ids to show: of two levels, and of coarser ones if they are fed."""
     fed = [each for part in parts for each in part.ids if each not in ALL_IDS]
@@ -124,19 +119,17 @@ def ids_read(parts: Sequence[Part]) -> tuple[str, ...]:
     return (*ALL_IDS, *(f"level{level}" for level in range(count)))
 
 
-def parts_of(scheme: Any, *, n_layer: int) -> list[Part]:
-    """Return the encodings of a scheme, in the order in which they are applied."""
-    return list(_parts(scheme, n_layer, "", None))
-
-
-def _parts(scheme: Any, n_layer: int, path: str, layers: tuple[int, ...] | None) -> Iterator[Part]:
+def parts_of(
+    scheme: Any, n_layer: int, path: str = "", layers: tuple[int, ...] | None = None
+) -> Iterator[Part]:
+    """Yield the encodings of a scheme, in the order in which they are applied."""
     if isinstance(scheme, Layers):
         for name, inner in scheme.schemes.items():
             own = tuple(at for at in range(n_layer) if scheme.of_layer(at) is inner)
-            yield from _parts(inner, n_layer, f"{path}schemes.{name}.", own)
+            yield from parts_of(inner, n_layer, f"{path}schemes.{name}.", own)
     elif isinstance(scheme, Chain):
         for place, link in enumerate(scheme.links):
-            yield from _parts(link, n_layer, f"{path}links.{place}.", layers)
+            yield from parts_of(link, n_layer, f"{path}links.{place}.", layers)
     elif hasattr(scheme, "fed"):
         for place, (level, encoding) in enumerate(scheme.fed().items()):
             name = {"token": "encoding"}.get(level, level)

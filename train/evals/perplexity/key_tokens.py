@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 
 from bipe import Decoder
-from train.evals.intervals import over_documents
 from train.evals.loop import Cell, Measurement, Subject
 from train.evals.perplexity.measure import perplexity, score
 from train.evals.perplexity.protocols import Losses, Sliding, Windows
-from train.evals.rows import Row, left_out
+from train.evals.rows import Row, left_out, over_documents
 from train.evals.texts import Excerpts
 
 CONTEXT = 4096  # tokens of the paper's short context; half a training row if that is less
@@ -80,8 +79,7 @@ class LongPPL(Measurement):
         key = self._key(model, excerpts, context, length, long)
         kept = Losses(nll=long.nll, window=np.where(key, long.window, -1), document=long.document)
         sums, tokens = kept.by(kept.document, count=len(excerpts.tokens))
-        between = over_documents(sums, tokens) if key.any() else None
-        low, high = (None, None) if between is None else map(perplexity, between)
+        low, high = map(perplexity, over_documents(sums, tokens))
         by = "the model itself" if self.evaluator is None else self.evaluator.name
         note = (
             "LongPPL (2410.23771): exp of the mean loss of key tokens in non-overlapping windows "

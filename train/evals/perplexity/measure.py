@@ -22,10 +22,9 @@ from bipe import Cache, Decoder, Positions
 from bipe.encodings.base import counts_length
 from bipe.loss import token_nll
 from bipe.positions import DOCUMENT_BIT, SEGMENT_BIT, Lengths
-from train.evals.intervals import over_documents
 from train.evals.loop import Cell, Measurement, Subject
 from train.evals.perplexity.protocols import Choice, FullContext, Losses, Protocol, Window
-from train.evals.rows import Row, left_out
+from train.evals.rows import Row, left_out, over_documents
 from train.evals.texts import Excerpts, Stream
 
 BINS = 32
@@ -92,8 +91,7 @@ class Perplexity(Measurement):
         known, batch = seen.setdefault(model, {}), self.tokens_per_batch
         losses = score(model, excerpts.stream, protocol, tokens_per_batch=batch, known=known)
         sums, tokens = losses.by(losses.document, count=len(excerpts.tokens))
-        between = over_documents(sums, tokens)
-        low, high = (None, None) if between is None else map(perplexity, between)
+        low, high = map(perplexity, over_documents(sums, tokens))
         longest, mean = excerpts.tokens.shape[1], losses.mean()
         note = (
             f"{protocol.name}: {protocol.definition} Text: the first {longest} tokens of each "

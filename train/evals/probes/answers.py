@@ -14,7 +14,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -246,16 +245,6 @@ def losses_through(
 LEVELS = ("token", "inter", "intra")
 
 
-class Octave(NamedTuple):
-    """Mean loss in nats of the tokens whose id at a level is from `start` to `stop` - 1."""
-
-    level: str
-    start: int
-    stop: int
-    nll: float | None
-    tokens: int
-
-
 def by_position(
     model: Decoder,
     texts: Sequence[np.ndarray],
@@ -263,8 +252,11 @@ def by_position(
     *,
     rows: int,
     chunk: int = CHUNK,
-) -> Iterator[Octave]:
-    """Yield the loss in octaves of the token's ids at each level."""
+) -> Iterator[tuple[str, int, int, float | None, int]]:
+    """Yield (level, start, stop, loss, tokens) for each octave of the ids of tokens at a level.
+
+    The ids are from `start` to `stop` - 1; the loss is their mean in nats.
+    """
     sums = {level: np.zeros(64) for level in LEVELS}
     counts = {level: np.zeros(64, np.int64) for level in LEVELS}
     for first in range(0, len(texts), rows):
@@ -280,4 +272,4 @@ def by_position(
         for power in range(int(np.flatnonzero(counts[level])[-1]) + 1):
             inside = int(counts[level][power])
             mean = float(sums[level][power] / inside) if inside else None
-            yield Octave(level, 2 ** (power - 1) if power else 0, 2**power, mean, inside)
+            yield level, 2 ** (power - 1) if power else 0, 2**power, mean, inside

@@ -168,11 +168,11 @@ class Probe(Measurement):
         rows = max(1, self.plan.tokens_per_batch // length)
         over = f"{counted(len(draws), 'text')} of {self.hay.name}"
         note = f"{_TASKS[POSITIONS]} Means in octaves over {over}."
-        for octave in answers.by_position(model, texts, marks, rows=rows):
-            bin_ = partial(of, start=octave.start, stop=octave.stop)
-            nll, tokens = (f"{kind}_by_{octave.level}" for kind in ("nll", "tokens"))
-            yield bin_(measure=nll, unit="nats/token", value=octave.nll, note=note)
-            yield bin_(measure=tokens, unit="tokens", value=octave.tokens)
+        octaves = answers.by_position(model, texts, marks, rows=rows)
+        for level, start, stop, nll, tokens in octaves:
+            bin_ = partial(of, start=start, stop=stop)
+            yield bin_(measure=f"nll_by_{level}", unit="nats/token", value=nll, note=note)
+            yield bin_(measure=f"tokens_by_{level}", unit="tokens", value=tokens)
 
     def _protocol(self, one: Trial | Repeat, chance: float | None) -> str:
         if isinstance(one, Repeat):

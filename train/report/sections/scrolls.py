@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Sequence
+from statistics import fmean
 
 import numpy as np
 import pandas as pd
 
 from segmenters.wording import counted
-from train.evals.intervals import interval
+from train.evals.rows import half_width
 from train.evals.scoring.benchmark import benchmark_means
 from train.report.content import Block, Cell, Heading, Line, Section, Table, Words, best_of, span
 from train.report.formats import DASH, count, fixed, percent, short
@@ -74,7 +75,7 @@ def _scores(rows: pd.DataFrame, split: str) -> Table:
         small = metrics.get(task, "").replace("_", " ")
         lines.append([Cell(task, small=(small,) if small else ()), *cells])
     whole = [benchmark_means({task: value for (task, named), value in averages.items()
-                    if named == model and task in TASKS}) for model in models]  # fmt: skip
+                              if named == model}) for model in models]  # fmt: skip
     for kind, name in _MEANS.items():
         values = [math.nan if mean[kind] is None else mean[kind] for mean in whole]
         best = best_of(values, max, _score)  # type: ignore[arg-type]
@@ -111,8 +112,9 @@ def _task(scores: Sequence[float], best: str | None) -> Cell:
     if len(scores) == 1:
         return Cell(text, small=(number,), best=text == best)
     deviation = f"\N{PLUS-MINUS SIGN}{_score(float(np.std(scores, ddof=1)))}, {number}"
-    ends = interval(scores) or (math.nan, math.nan)
-    return Cell(text, small=(deviation, span(*ends, _score)), best=text == best)
+    mean, half = fmean(scores), half_width(scores)
+    between = span(mean - half, mean + half, _score)
+    return Cell(text, small=(deviation, between), best=text == best)
 
 
 def _by_seed(scores: pd.DataFrame) -> Table:

@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from segmenters.wording import counted
@@ -23,6 +24,7 @@ from train.report.content import (
     Section,
     Table,
     Words,
+    Write,
 )
 from train.report.formats import (
     DASH,
@@ -122,17 +124,12 @@ def _on_source(results: Results, source: str) -> str:
 
 
 def _extremes(results: Results, cells: pd.DataFrame, length: float) -> str:
-    finite = {row.arm: row.value for row in cells.itertuples() if math.isfinite(row.value)}
-    broken = [row.arm for row in cells.itertuples() if not math.isfinite(row.value)]
-    parts = []
-    if finite:
-        low, high = short(min(finite.values())), short(max(finite.values()))
-        lowest, highest = ([label for label, value in finite.items() if short(value) == end]
-                           for end in (low, high))  # fmt: skip
-        if low == high:
-            who = f"{lowest[0]} has" if len(finite) == 1 else "all models have"
-            parts.append(f"{who} perplexity {low}")
-        else:
+    parts, broken = [], cells[~np.isfinite(cells.value)].arm.tolist()
+    match _ends_of(cells, short):
+        case [(only, names)]:
+            who = f"{names[0]} has" if len(names) == 1 else "all models have"
+            parts.append(f"{who} perplexity {only}")
+        case [(low, lowest), (high, highest)]:
             parts.append(f"{_have(lowest)} the lowest perplexity, {low}")
             parts.append(f"{_have(highest)} the highest, {high}")
     if broken:
@@ -143,6 +140,14 @@ def _extremes(results: Results, cells: pd.DataFrame, length: float) -> str:
     elif trained is not None:
         at += f" {length / trained:.3g} times the training length,"
     return f"{at} {'; '.join(parts)}."
+
+
+def _ends_of(cells: pd.DataFrame, write: Write) -> list[tuple[str, list[str]]]:
+    """Return the lowest and the highest finite value as written, with their arms; one if alike."""
+    finite = cells[np.isfinite(cells.value)]
+    written = finite.sort_values("value").value.map(write).tolist()
+    ends = dict.fromkeys([*written[:1], *written[-1:]])
+    return [(end, finite[finite.value.map(write) == end].arm.tolist()) for end in ends]
 
 
 def _have(names: Sequence[str], one: str = "has", many: str = "have") -> str:
@@ -160,17 +165,15 @@ def _arithmetic(results: Results) -> str:
     parts = []
     for operators in _asked(results):
         cells = results.cells("answer", task="arithmetic", operators=operators)
-        finite = cells[cells.value.notna()]
         at = f"Of problems with {counted(int(operators), 'operator')},"
-        low, high = (percent(float(end)) for end in (finite.value.min(), finite.value.max()))
-        tops, lows = (finite[finite.value.map(percent) == end].arm.tolist() for end in (high, low))
-        if finite.empty:
-            parts.append(f"{at} no model has a finite share of correct answers.")
-        elif low == high:
-            parts.append(f"{at} {_have(tops, 'solves', 'solve')} {high}.")
-        else:
-            best = _have(tops, "solves", "solve")
-            parts.append(f"{at} {best} the most, {high}; {listed(lows)} {low}.")
+        match _ends_of(cells, percent):
+            case []:
+                parts.append(f"{at} no model has a finite share of correct answers.")
+            case [(share, names)]:
+                parts.append(f"{at} {_have(names, 'solves', 'solve')} {share}.")
+            case [(low, lowest), (high, highest)]:
+                best = _have(highest, "solves", "solve")
+                parts.append(f"{at} {best} the most, {high}; {listed(lowest)} {low}.")
     return " ".join(parts)
 
 
@@ -179,14 +182,13 @@ def _retrieval(results: Results) -> str:
     if cells.empty:
         return ""
     far = float(cells.length.max())
-    finite = cells[(cells.length == far) & cells.value.notna()]
-    if finite.empty:
+    cells = cells[cells.length == far]
+    if not (ends := _ends_of(cells, percent)):
         return f"Passkey retrieval at {count(far)} tokens has no finite value for any model."
-    best = percent(float(finite.value.max()))
-    tops = finite[finite.value.map(percent) == best].arm.tolist()
+    best, tops = ends[-1]
     chance = spread(results.cells("chance", task="passkey").value, percent)
     clear = above_chance(results, "passkey", far)
-    names = f" ({listed(tops)})" if len(finite) > 1 else ""
+    names = f" ({listed(tops)})" if cells.value.count() > 1 else ""
     above = _have(clear, "is", "are") if clear else "no model is"
     return (
         f"Passkey retrieval at {count(far)} tokens, mean over depths: the highest is {best}{names};"

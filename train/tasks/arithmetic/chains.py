@@ -88,17 +88,12 @@ class ArithmeticChains(_Numbered):
         for number in range(first, last):
             name = f"{self.seed}:{number}"
             draw = random.Random(name)
-            lines = (
-                chain(draw, operators=draw.randint(*self.operators), modulus=self.modulus)
+            trees = (
+                tree(draw.randint(*self.operators), modulus=self.modulus, below=draw.randrange)
                 for _ in range(self.chains)
             )
-            text = "".join(line + "\n" for line in lines)
+            text = "".join(" = ".join(steps(each)) + "\n" for each in trees)
             yield self.document(text, id=name, meta={"modulus": self.modulus})
-
-
-def chain(draw: random.Random, *, operators: int, modulus: int) -> str:
-    """Draw an expression, and write it with each reduction down to its value."""
-    return " = ".join(steps(tree(operators, modulus=modulus, below=draw.randrange)))
 
 
 @dataclass(frozen=True, kw_only=True)

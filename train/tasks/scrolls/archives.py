@@ -247,23 +247,18 @@ def _text(row: Mapping[str, Any], field: str, *, where: str) -> str:
     return clean(value)[0]
 
 
-def tasks() -> list[str]:
-    return sorted(_descriptions())
-
-
 def find_task(name: str, **settings: Any) -> Task:
     """Return the task of conf/task/NAME.yaml with some keys replaced, such as path="qmsum.zip".
 
-    A setting of None keeps the file's value. Raises DataError for an unknown name or key.
+    Raises DataError for an unknown name or key.
     """
     known = _descriptions()
     if name not in known:
         raise DataError(f"task: there is no {name!r}; {nearest(name, known)}")
-    given = {key: value for key, value in settings.items() if value is not None}
-    for key in given:
+    for key in settings:
         if key not in known[name]:
             raise DataError(f"task {name} has no key {key}; {nearest(key, known[name])}")
-    task: Task = build({**known[name], **given}, Task)
+    task: Task = build({**known[name], **settings}, Task)
     return task
 
 

@@ -16,7 +16,7 @@ from bipe.generation import Beams, Marker, beam_search, generate
 from segmenters import Segmenter, TokenMarker
 from train import stop
 from train.data.tokenizing.tokenizers import Tokenizer
-from train.disk.files import append, write_changed, writing
+from train.disk.files import append, read_lines, write_changed, writing
 from train.tasks.scrolls.encoding import Encoded
 
 
@@ -35,38 +35,20 @@ class PredictionJournal:
 
     def __init__(self, path: Path, *, request: Mapping[str, Any]) -> None:
         self.path = path
-        told = json.dumps(dict(request), sort_keys=True)
-        lines = _lines(path)
+        told = json.loads(json.dumps(dict(request), sort_keys=True))
+        lines = read_lines(path)
         if lines[:1] != [told]:
             lines = [told]
-        made = (Prediction(**json.loads(line)) for line in lines[1:])
-        self.made = {one.id: one for one in made}
+        self.made = {line["id"]: Prediction(**line) for line in lines[1:]}
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
         # Drop a half-written line: the next one would be appended to it.
-        write_changed(path, "".join(f"{line}\n" for line in lines))
+        write_changed(path, "".join(f"{json.dumps(line)}\n" for line in lines))
 
     def add(self, predictions: Sequence[Prediction]) -> None:
         """Append predictions to the file and wait for the disk."""
-        text = "".join(json.dumps(asdict(one), ensure_ascii=True) + "\n" for one in predictions)
-        append(self.path, text)
+        append(self.path, "".join(f"{json.dumps(asdict(one))}\n" for one in predictions))
         self.made.update({one.id: one for one in predictions})
-
-
-def _lines(path: Path) -> list[str]:
-    """Return the lines of a journal before the first malformed one."""
-    if not path.is_file():
-        return []
-    whole = []
-    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").split("\n")):
-        try:
-            found = json.loads(line)
-            if number:
-                Prediction(**found)
-        except (ValueError, TypeError, RecursionError):
-            break
-        whole.append(line)
-    return whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,6 @@ import io
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +23,9 @@ _NOT_UNICODE = re.compile("[\ud800-\udfff]")
 _NOT_IN_TABLES = re.compile("[\0\ud800-\udfff]")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
-    """What a file of predictions holds.
-
-    predictions: number per task. faults: why it would be refused. empty: ids per task with a blank
-    prediction, which is accepted and scores nothing.
-    """
-
-    predictions: Mapping[str, int]
-    faults: tuple[str, ...]
-    empty: Mapping[str, tuple[str, ...]]
+# What a file holds, by task and id; and why it would be refused.
+Held = dict[str, dict[str, Any]]
+Checked = tuple[Held, list[str]]
 
 
 def write_predictions(path: Path, predictions: Mapping[str, str]) -> None:
@@ -70,7 +61,7 @@ def check_submission(
     except OSError as fault:
         raise DataError(f"{path}: cannot be read: {fault.strerror}") from None
     except UnicodeDecodeError as fault:
-        return _checked({}, [f"byte {fault.start} is not UTF-8 ({fault.reason})"])
+        return {}, [f"byte {fault.start} is not UTF-8 ({fault.reason})"]
     whole = path.suffix.lower() == ".csv"
     held, faults = _table(text) if whole else _object(text, task=task or path.stem)
     if whole and not faults:
@@ -80,7 +71,7 @@ def check_submission(
         faults += [
             f"task {name}: {fault}" for fault in _contents(predictions, ids=expected, table=whole)
         ]
-    return _checked(held, faults)
+    return held, faults
 
 
 def refuse_faults(path: Path, faults: Sequence[str]) -> None:
@@ -91,19 +82,7 @@ def refuse_faults(path: Path, faults: Sequence[str]) -> None:
         raise DataError(f"{path}: {len(faults)} errors:\n" + "\n".join(f"  {f}" for f in faults))
 
 
-def _checked(held: Mapping[str, Mapping[str, Any]], faults: Sequence[str]) -> Checked:
-    blank = {
-        task: tuple(id for id, one in found.items() if isinstance(one, str) and not one.strip())
-        for task, found in held.items()
-    }
-    return Checked(
-        predictions={task: len(found) for task, found in held.items()},
-        faults=tuple(faults),
-        empty={task: ids for task, ids in blank.items() if ids},
-    )
-
-
-def _object(text: str, *, task: str) -> tuple[dict[str, dict[str, Any]], list[str]]:
+def _object(text: str, *, task: str) -> Checked:
     try:
         found, twice = parsed_once(text)
     except (ValueError, RecursionError) as fault:
@@ -113,9 +92,9 @@ def _object(text: str, *, task: str) -> tuple[dict[str, dict[str, Any]], list[st
     return {task: found}, [f"task {task}: {named(twice)} more than once"] if twice else []
 
 
-def _table(text: str) -> tuple[dict[str, dict[str, Any]], list[str]]:
+def _table(text: str) -> Checked:
     """Return the predictions of a CSV file by task, and the faults of its form."""
-    held: dict[str, dict[str, Any]] = {}
+    held: Held = {}
     faults: list[str] = []
     limit = csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))
     try:

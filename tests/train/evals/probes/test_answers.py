@@ -160,14 +160,16 @@ def test_losses_by_position_hold_every_token_once(hay, texts):
     model = decoder("bilevel_learned_rope", texts.tokenizer.vocab_size)
     taken = [hay.take(Draw("here", n), 300)[0] for n in range(3)]
     curves = {}
-    for octave in by_position(model, taken, list(map(texts.marks, taken)), rows=2, chunk=64):
-        curves.setdefault(octave.level, []).append(octave)
+    marks = list(map(texts.marks, taken))
+    for level, *octave in by_position(model, taken, marks, rows=2, chunk=64):
+        curves.setdefault(level, []).append(octave)
+    sums = []
     for curve in curves.values():
-        assert sum(octave.tokens for octave in curve) == 3 * 299
-        assert [one.stop for one in curve[:-1]] == [one.start for one in curve[1:]]
-    sums = [sum(one.tokens * (one.nll or 0) for one in curve) for curve in curves.values()]
+        starts, stops, losses, tokens = zip(*curve, strict=True)
+        assert sum(tokens) == 3 * 299 and stops[:-1] == starts[1:]
+        sums.append(sum(n * (loss or 0) for loss, n in zip(losses, tokens, strict=True)))
     assert sums == pytest.approx([sums[0]] * 3)
-    assert [one.tokens for one in curves["token"][:5]] == [0, 3, 6, 12, 24]
+    assert [tokens for *_, tokens in curves["token"][:5]] == [0, 3, 6, 12, 24]
 
 
 def test_a_vocabulary_that_cannot_spell_the_answers_is_refused_by_key():
