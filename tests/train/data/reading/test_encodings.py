@@ -10,7 +10,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from tests.train.data.corpora import prepared
-from train.data.preparing.flaws import MOJIBAKE, Flaws, flaws_of
+from train.data.preparing.statistics import MOJIBAKE, Flaws, flaws_of
 from train.data.reading.documents import REPLACEMENT, Bad, Document
 from train.data.reading.encodings import decode
 from train.data.reading.files import CSV, JSONL, Parquet, TextFiles
