@@ -41,7 +41,6 @@ class HuggingFace(Rows):
         super().check()
 
     def parts(self) -> list[Part]:
-        self.check()
         opened = self.open()
         if self.streaming:
             files = opened.num_shards
@@ -55,7 +54,6 @@ class HuggingFace(Rows):
         ]
 
     def read_part(self, part: Part) -> Iterator[Document | Bad]:
-        self.check()
         where, opened, named = part.where, self.open(), self.split
         if where.get("files", 1) > 1:
             opened = opened.shard(num_shards=where["files"], index=where["file"])
@@ -72,6 +70,7 @@ class HuggingFace(Rows):
     def open(self) -> Any:
         import datasets
 
+        self.check()
         where = {"data_dir": self.data_dir, "data_files": self.data_files, "split": self.split}
         with self.explained():
             return datasets.load_dataset(self.path, self.name, streaming=self.streaming, **where)

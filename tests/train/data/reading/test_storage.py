@@ -246,5 +246,3 @@ def test_rows_are_filtered_alike(folder, kind):
     assert found == [f"1-{n}" for n in range(2, 21) if str(n)[0] in "23456789"]
     for key, condition in ("a", {"at_least": 0}), ("a", {"matches": "."}), ("b.c", {"at_least": 3}):
         assert not keeps({"a": None, "b": {"c": 2.5}}, {key: condition}, where="")
-    with pytest.raises(DataError, match=r"filter=no is not a field"):
-        in_parts(kind(**given, filter={"no": [1]}))
