@@ -82,11 +82,9 @@ class HuggingFace(Rows):
             yield
         except DataError:
             raise
-        except RuntimeError as fault:
-            if "scripts are no longer supported" not in str(fault):
-                raise
-            raise DataError(f"path={self.path}: {_SCRIPT_CURE}") from fault
         except Exception as fault:  # the clients of the network have errors of their own
+            if "scripts are no longer supported" in str(fault):
+                raise DataError(f"path={self.path}: {_SCRIPT_CURE}") from fault
             raise DataError(
                 f"{self.label()}, split={self.split}: {type(fault).__name__}: {fault}. Check path, "
                 "name, split and the network (HF_HUB_OFFLINE), or read local files instead"

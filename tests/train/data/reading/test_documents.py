@@ -179,7 +179,7 @@ NEEDED |= {Corpus: {"tokenizer": TrainBPE()}}
 def test_what_cannot_be_asked_is_refused(make, options, told):
     with pytest.raises(DataError, match=told):
         made = make(**NEEDED.get(make, {}) | options)
-        made.check()
+        made.step() if make is Datatrove else made.check()
 
 
 def test_bad_bytes_and_lone_surrogates_are_replaced_and_counted(tmp_path):
