@@ -21,7 +21,7 @@ import base64
 import binascii
 import functools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import count, islice, pairwise
 from pathlib import Path
@@ -99,17 +99,6 @@ def read_ranks(path: Path) -> dict[bytes, int]:
     if len(set(ranks.values())) < len(ranks):
         raise DataError(f"{path}: two tokens have the same rank")
     return ranks
-
-
-def merged(parts: list[Symbol], rank: Callable[[Symbol, Symbol], float | None]) -> list[Symbol]:
-    """Merge the adjacent pair of lowest rank, the leftmost of equals, until no pair has a rank."""
-    while True:
-        ranked = [(rank(*pair), place) for place, pair in enumerate(pairwise(parts))]
-        found = [(value, place) for value, place in ranked if value is not None]
-        if not found:
-            return parts
-        _, place = min(found)
-        parts[place : place + 2] = [parts[place] + parts[place + 1]]
 
 
 def merges(order: Mapping[Symbol, Any], ids: Mapping[Symbol, int]) -> list[tuple[Symbol, Symbol]]:
@@ -241,7 +230,11 @@ def _last_merge(token: str, places: list[int], order: Mapping[tuple[str, str], i
     """Return the place of the merge that makes a token of its two last parts."""
     if max(places) - min(places) + 1 == len(places):
         return places[0]
-    parts = merged([*token], lambda a, b: order.get((a, b)) if a + b != token else None)
+    parts = [*token]
+    while len(parts) > 2:  # merge the pair of lowest rank, the leftmost of equals
+        pairs = enumerate(pairwise(parts))
+        _, at = min((order[pair], place) for place, pair in pairs if pair in order)
+        parts[at : at + 2] = [parts[at] + parts[at + 1]]
     return order[parts[0], parts[1]]
 
 

@@ -146,17 +146,6 @@ def test_a_resumed_loader_gives_the_tail_over_a_change_of_length(curriculum):
                 assert (one.step, one.rows_after) == (other.step, other.rows_after)
 
 
-def test_another_global_batch_goes_on_where_the_first_stopped():
-    data, mixture = sources("concat")
-    before = list(loaders(mixture, steps=2)[0])
-    steps = 2 + -(-(len(mixture) - 16) // 4)
-    given = {"steps": steps, "start_row": 16, "start_step": 2, "stages": None}
-    (after,) = loaders(mixture, micro=4, global_batch=4, **given)
-    rest = list(after)
-    assert rest[0].step == 2
-    assert scored([*before, *rest]) == every_target(data)
-
-
 def test_what_cannot_be_read_names_its_data_and_ends_the_thread():
     data, mixture = sources("concat")
     data["long"].tokens = data["long"].tokens[:50]  # cut short behind the map
