@@ -124,7 +124,7 @@ def test_rows_that_continue_have_the_ids_of_their_documents(study, strategy):
         marks = torch.from_numpy(row.marks)[None]
         found = Positions.from_marks(marks, carry=carry, levels=2)
         at = 0
-        for start, stop in rows.spans(index).tolist():
+        for start, stop in rows.packed.spans(index).tolist():
             for ours, theirs in zip(found.levels, whole.levels, strict=True):
                 length = min(stop - start, 41 - at)
                 assert torch.equal(ours[0, at : at + length], theirs[0, start : start + length])

@@ -134,7 +134,7 @@ def test_validation_is_the_mean_over_all_held_out_targets(smoke):
     rows = data.rows("validation")["proofs"]
     total = count = 0
     for index in (np.arange(4) * len(rows) // 4).tolist():  # evenly spaced
-        row = rows.row(index)
+        row = rows.read([index])[0]
         tokens, marks = torch.from_numpy(row.tokens[None]), torch.from_numpy(row.marks[None])
         at = Positions.from_marks(marks[:, :-1])
         logits = model.logits(tokens[:, :-1], at)[0].detach()

@@ -13,10 +13,10 @@ from typing import Any
 from segmenters.code.parsed import NO_GRAMMAR, cure
 from segmenters.show import counted
 from train.config import Config
-from train.data.preparing.flaws import sentences
 from train.data.preparing.merge import left_out_of
-from train.data.preparing.prepare import Prepared, prepare
+from train.data.preparing.prepare import Prepared, describe, prepare
 from train.data.preparing.source import Corpus
+from train.data.preparing.statistics import sentences
 from train.data.reading import SPLITS
 from train.data.reading.repositories import Repositories
 from train.errors import ConfigError
@@ -31,8 +31,6 @@ def prepare_data(config: Config) -> Prepared | None:
     corpus, engine = config.build("corpus"), config.build("engine")
     options: dict[str, Any] = {"limit": config.limit, "if_exists": config.if_exists}
     if config.dry_run:
-        from train.data.preparing.dry_run import describe
-
         print(describe(corpus, out=Path(config.data), engine=engine, **options))
         return None
     return _print(prepare(corpus, out=Path(config.data), engine=engine, **options), corpus)

@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from bipe.arguments import fits
 from train.config.check import MeasurementCall, Rule, StretchCall
-from train.data.rows.choices import Mixture, Packing
-from train.data.rows.curriculum import Curriculum
+from train.data.rows.choices import Curriculum, Mixture, Packing
 from train.errors import ConfigError
 
 NONE = "none"  # the sweep's method that leaves a model as it is

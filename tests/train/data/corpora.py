@@ -35,8 +35,12 @@ def write_words(root, *, files, words):
             (root / source / f"{number}.txt").write_text(" ".join(drawn))
 
 
+def as_lines(rows):
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+
+
 def write_rows(path, rows):
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    path.write_bytes(as_lines(rows))
     return path
 
 

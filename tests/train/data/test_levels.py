@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from bipe import Carry, Positions
+from bipe import Positions
 from segmenters import Clauses, Levels, Newline, Sentences, mark, registry
 from segmenters.align import MAX_LEVELS, ByteTable, byte_alphabet
-from tests.train.data.corpora import shard_writer, write_rows
+from tests.train.data.corpora import random_documents, shard_writer, write_rows, write_shards
 from train.data import JSONL, Corpus, Source
-from train.data.preparing.dry_run import describe
 from train.data.preparing.engines import Local
-from train.data.preparing.prepare import prepare
+from train.data.preparing.prepare import describe, prepare
 from train.data.reading.split import Split
 from train.data.rows.choices import PACKINGS, Packing
 from train.data.rows.loader import collate
@@ -143,36 +142,18 @@ def test_a_bound_in_tokens_holds_in_prepared_data(corpus, tmp_path):
 
 
 @pytest.mark.parametrize("strategy", PACKINGS)
-def test_a_level_that_is_read_has_the_positions_of_its_segments(tmp_path, strategy):
-    draw = np.random.default_rng(0)
-    names = ("a", "b", "c")
-    expected = {}  # token -> inter and intra of each level in its document
-    given = {"levels": 3, "description": {"split": "train", "level_names": names}}
-    with shard_writer(tmp_path / "x", vocab_size=1000, shard_tokens=40, **given) as writer:
-        for number in range(12):
-            size = int(draw.integers(2, 30))
-            tokens = len(expected) + np.arange(size)
-            starts = np.arange(size) == 0
-            opens = [starts]
-            for share in (0.5, 0.5, 0.5)[::-1]:
-                opens.insert(0, opens[0] | (draw.random(size) < share))
-            marks = sum(np.uint8(2 << level) * opens[level] for level in range(3)) | starts
-            writer.add(tokens, marks.astype(np.uint8), id=str(number), size=1)
-            inter = [np.cumsum(own) - 1 for own in opens[:3]]
-            intra = [np.arange(size) - np.flatnonzero(own)[np.cumsum(own) - 1] for own in opens[:3]]
-            for at, token in enumerate(tokens.tolist()):
-                expected[token] = [(int(inter[k][at]), int(intra[k][at])) for k in range(3)]
-    about = {"step": 0, "step_targets": 1, "rows_after": 0, "tokens_after": 0}
+def test_a_level_that_is_read_is_as_if_there_were_no_other(tmp_path, strategy):
+    documents = random_documents([3, 29, 1, 17, 8, 40, 2], levels=3)
+    write_shards(tmp_path / "all", documents, levels=3, shard_tokens=40)
     packing = Packing(strategy=strategy, split_documents="continue")
     for level in range(3):
-        data = open_dataset(tmp_path / "x", level=names[level])
-        rows = Rows(data=data, row_length=8, packing=packing)
-        batch = collate(
-            rows.read(range(len(rows))), sources=[0] * len(rows), continues=True, **about
-        )
-        carry = Carry.from_columns(batch.carry)
-        at = Positions.from_marks(batch.marks, padding=batch.padding, carry=carry)
-        real = at.document >= 0
-        found = zip(at.inter[real].tolist(), at.intra[real].tolist(), strict=True)
-        for token, ids in zip(batch.tokens[real].tolist(), found, strict=True):
-            assert expected[token][level] == ids
+        own = [(tokens, marks & 1 | marks >> level & 2) for tokens, marks in documents]
+        write_shards(tmp_path / str(level), own, levels=1)
+        whole = open_dataset(tmp_path / "all", level=level)
+        alone = open_dataset(tmp_path / str(level))
+        rows, expected = (Rows(data=d, row_length=8, packing=packing) for d in (whole, alone))
+        assert len(rows) == len(expected) > 3
+        for row, other in zip(*(r.read(range(len(r))) for r in (rows, expected)), strict=True):
+            assert np.array_equal(row.tokens, other.tokens)
+            assert np.array_equal(row.marks & 3, other.marks)
+            assert np.array_equal(row.carry, other.carry)

@@ -10,8 +10,7 @@ from bipe import Positions
 from segmenters import Auto, Newline, Sentences, TokenMarker, mark
 from tests.bipe.conftest import small_decoder
 from tests.train.scrolls.examples import DrawnTask, byte_tokenizer, drawn_examples, encoder
-from train.data.rows.choices import Packing
-from train.data.rows.curriculum import Curriculum
+from train.data.rows.choices import Curriculum, Packing
 from train.data.rows.datamodule import LMDataModule
 from train.data.rows.loader import IGNORED, collate
 from train.data.rows.packing import Rows

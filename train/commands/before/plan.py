@@ -18,7 +18,7 @@ from bipe.decoder import DecoderConfig
 from train.commands.extend import stretched
 from train.commands.pretrain import decoder_of, default_name, rows_of
 from train.config import Config, encoding_name
-from train.data.rows.curriculum import Curriculum, Stages
+from train.data.rows.choices import Curriculum, Stages
 from train.data.rows.datamodule import LMDataModule
 from train.data.store.folder import folders_of
 from train.disk.files import read_numbers

@@ -231,10 +231,6 @@ class Ray:
 Engine = Local | Slurm | Ray
 
 
-def pipeline(work: Work) -> list[Callable[..., None]]:
-    return [partial(_run_elsewhere, work)]
-
-
 def _run_elsewhere(work: Work, data: Any, rank: int, world_size: int) -> None:
     one_thread()
     _make(work, rank)
@@ -251,7 +247,8 @@ def _todo(work: Work) -> tuple[Work, dict[str, Any]]:
     # A new folder for each run: datatrove skips what its folder lists as done.
     moment = f"{time.strftime('%Y-%m-%d_%H-%M-%S')}.{time.time_ns() % 10**9:09d}"
     logs = str(work.folder / "logs" / moment)
-    return todo, {"pipeline": pipeline(todo), "tasks": len(todo.tasks), "logging_dir": logs}
+    pipeline = [partial(_run_elsewhere, todo)]
+    return todo, {"pipeline": pipeline, "tasks": len(todo.tasks), "logging_dir": logs}
 
 
 def _require_all(work: Work, *, logs: str) -> None:

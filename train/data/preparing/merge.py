@@ -11,9 +11,15 @@ from typing import Any
 
 from bipe.build import TARGET
 from segmenters.wording import counted
-from train.data.preparing.flaws import Flaws
 from train.data.preparing.progress import Meter
-from train.data.preparing.statistics import DOCUMENT_EDGES, SEGMENT_EDGES, Lengths, Sample, Shares
+from train.data.preparing.statistics import (
+    DOCUMENT_EDGES,
+    SEGMENT_EDGES,
+    Flaws,
+    Lengths,
+    Sample,
+    Shares,
+)
 from train.data.preparing.work import Work
 from train.data.reading import SPLITS
 from train.data.reading.documents import NOTHING
@@ -153,7 +159,7 @@ def markdown(card: dict[str, Any]) -> str:
     # Not HTML: only the passage is escaped, by a fence that is longer than any in it.
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"fence": _fence, "passage": _passage, "left_out": left_out_of}
-    environment.filters |= {"segmenter": _segmenter, "size": _size}
+    environment.filters |= {"segmenter": _segmenter}
     template = environment.from_string(_CARD.read_text(encoding="utf-8"))
     return template.render(**card, splits=SPLITS)
 
@@ -170,10 +176,6 @@ def _segmenter(fingerprint: dict[str, Any]) -> str:
     name = str(fingerprint.get("segmenter", "not stated"))
     inner = fingerprint.get("parameters", {}).get("of", {})
     return f"{name} of {inner[TARGET]}" if TARGET in inner else name
-
-
-def _size(counts: dict[str, int]) -> str:
-    return f"{counts['documents']} ({counts['characters']:,} characters)"
 
 
 def left_out_of(source: dict[str, Any]) -> dict[str, int]:

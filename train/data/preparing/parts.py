@@ -15,8 +15,7 @@ from segmenters.base import Cuts, SegmenterError, shares_of, tallied
 from segmenters.fields import KNOWN_FIELDS, NESTING_FIELDS
 from segmenters.wording import counted
 from train.data.preparing.duplicates import duplicates_of, hash_of, store_hashes
-from train.data.preparing.flaws import Flaws
-from train.data.preparing.statistics import Lengths, Sample, Shares
+from train.data.preparing.statistics import Flaws, Lengths, Sample, Shares
 from train.data.preparing.work import Work
 from train.data.reading import SPLITS
 from train.data.reading.documents import Bad, Document, grouped

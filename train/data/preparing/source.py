@@ -34,11 +34,7 @@ class Filter(ABC):
 
     @abstractmethod
     def step(self) -> Any:
-        """Return the datatrove filter."""
-
-    def check(self) -> None:
-        """Raise DataError if the filter cannot work here, before any work is done."""
-        self.step()
+        """Return the datatrove filter; DataError if it cannot work here."""
 
     def fingerprint(self) -> dict[str, Any]:
         return {"filter": type(self).__name__, **asdict(self)}
@@ -169,7 +165,7 @@ class Corpus:
             try:
                 source.documents.check()
                 for each in source.filters:
-                    each.check()
+                    each.step()
             except DataError as fault:
                 raise DataError(f"corpus.sources.{name}.documents.{fault}") from None
         sources = {}

@@ -28,6 +28,7 @@ MAX_BROKEN = 1e-4
 NOTHING = "no documents were found. Check its path and filters."
 BROKEN, BINARY = "broken text", "binary"  # rules
 _SURROGATE = re.compile("[\ud800-\udfff]")
+SKIPPED = frozenset(("__pycache__", "node_modules"))  # folders
 _WRAP = re.compile(r"(?<![\n\r])[^\S\n\r]*\r?\n(?=\S)")
 # The maximum number of parts where sizes allow it: enough to keep workers busy to the end, and
 # little is lost with one part.
@@ -246,14 +247,14 @@ class TolerantReader(Reader):
 
 
 @contextmanager
-def bad_where(where: str, *, rule: str) -> Iterator[None]:
+def no_text(where: str) -> Iterator[None]:
     """Turn a DataError in the block into a `Bad` of the document at `where`."""
     try:
         yield
     except Bad:
         raise
     except DataError as fault:
-        raise Bad(where=where, rule=rule, detail=str(fault)) from None
+        raise Bad(where=where, rule="no text", detail=str(fault)) from None
 
 
 def clean(text: str) -> tuple[str, int]:

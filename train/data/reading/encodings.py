@@ -7,7 +7,7 @@ control characters, which is UTF-16 or a binary file.
 import codecs
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from train.data.reading.documents import REPLACEMENT
 from train.data.reading.legacy import UTF8, certain
@@ -46,7 +46,7 @@ class Decoded:
     replaced: int = 0
     first: int = 0
     zeros: int = 0
-    likely: Sequence[str] = field(default=())
+    likely: Sequence[str] = ()
 
 
 def decode(data: bytes, *, encoding: Encoding = AUTO) -> Decoded:

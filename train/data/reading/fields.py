@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from segmenters.fields import KNOWN_FIELDS, NESTING_FIELDS, kept_fields
-from train.data.reading.documents import BROKEN, Bad, Document, TolerantReader, bad_where
+from train.data.reading.documents import BROKEN, Bad, Document, TolerantReader, no_text
 from train.errors import DataError
 
 Conditions = Mapping[str, Any]
@@ -59,7 +59,7 @@ class Rows(TolerantReader):
                 raise Bad(where=where, rule="no object", detail=detail)
             if not keeps(row, self.filter, where=where):
                 return None
-            with bad_where(where, rule="no text"):
+            with no_text(where):
                 # A null is the empty text, which `prepare` skips and counts.
                 found = dig(row, self.text_key, parameter="text_key")
                 text = "" if found is None else conversation(found)

@@ -25,8 +25,8 @@ from train.data.reading.documents import (
     Part,
     Reader,
     TolerantReader,
-    bad_where,
     grouped,
+    no_text,
     part_size,
 )
 from train.data.reading.encodings import (
@@ -362,7 +362,7 @@ class Parquet(Rows, Files):
             keys = [self.text_key, *filter(None, [self.id_key]), *(self.filter or {})]
             columns = [key if key in names else key.split(".")[0] for key in keys]
             if columns[0] not in names:
-                with bad_where(str(file), rule="no text"):
+                with no_text(str(file)):
                     dig(dict.fromkeys(names), self.text_key, parameter="text_key")
             columns += columns_of(table.schema_arrow, self.meta_keys)
             rows = self.rows_at_once(table.metadata)

@@ -41,7 +41,6 @@ class HuggingFace(Rows):
         super().check()
 
     def parts(self) -> list[Part]:
-        self.check()
         opened = self.open()
         if self.streaming:
             files = opened.num_shards
@@ -55,7 +54,6 @@ class HuggingFace(Rows):
         ]
 
     def read_part(self, part: Part) -> Iterator[Document | Bad]:
-        self.check()
         where, opened, named = part.where, self.open(), self.split
         if where.get("files", 1) > 1:
             opened = opened.shard(num_shards=where["files"], index=where["file"])
@@ -72,6 +70,7 @@ class HuggingFace(Rows):
     def open(self) -> Any:
         import datasets
 
+        self.check()
         where = {"data_dir": self.data_dir, "data_files": self.data_files, "split": self.split}
         with self.explained():
             return datasets.load_dataset(self.path, self.name, streaming=self.streaming, **where)
@@ -83,11 +82,9 @@ class HuggingFace(Rows):
             yield
         except DataError:
             raise
-        except RuntimeError as fault:
-            if "scripts are no longer supported" not in str(fault):
-                raise
-            raise DataError(f"path={self.path}: {_SCRIPT_CURE}") from fault
         except Exception as fault:  # the clients of the network have errors of their own
+            if "scripts are no longer supported" in str(fault):
+                raise DataError(f"path={self.path}: {_SCRIPT_CURE}") from fault
             raise DataError(
                 f"{self.label()}, split={self.split}: {type(fault).__name__}: {fault}. Check path, "
                 "name, split and the network (HF_HUB_OFFLINE), or read local files instead"

@@ -8,13 +8,12 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from segmenters.wording import counted
-from train.data.reading.documents import MAX_BROKEN, Bad, Document, Reader, clean
+from train.data.reading.documents import MAX_BROKEN, SKIPPED, Bad, Document, Reader, clean
 from train.data.reading.encodings import decode
 from train.errors import DataError, UserError, near
 
 STDIN = "-"
 _SHARE_OF_TEXT = 0.3  # more broken text than this is not shown
-_SKIPPED = frozenset(("__pycache__", "node_modules"))
 _TABLES = {".csv": "CSV", ".tsv": "CSV"}  # whose lines may be the segments
 _ROWS = {".jsonl": "JSONL", ".ndjson": "JSONL", ".parquet": "Parquet"}
 
@@ -27,7 +26,7 @@ def files(names: list[str]) -> Iterator[tuple[str, bool]]:
             continue
         found = False
         for folder, folders, inside in os.walk(name):
-            folders[:] = sorted(one for one in folders if one[0] != "." and one not in _SKIPPED)
+            folders[:] = sorted(one for one in folders if one[0] != "." and one not in SKIPPED)
             for file in sorted(file for file in inside if file[0] != "."):
                 yield str(Path(folder) / file), True
                 found = True

@@ -21,8 +21,6 @@ from train.data.reading.files import Files
 from train.data.reading.storage import File
 from train.errors import DataError
 
-_SKIPPED = frozenset(("__pycache__", "node_modules"))
-
 
 @dataclass(frozen=True, kw_only=True)
 class Repositories(Reader):
@@ -181,4 +179,4 @@ def _order(path: str) -> list[tuple[int, str]]:
 
 
 def _hidden(name: str) -> bool:
-    return any(part[0] == "." or part in _SKIPPED for part in PurePosixPath(name).parts)
+    return any(part[0] == "." or part in base.SKIPPED for part in PurePosixPath(name).parts)

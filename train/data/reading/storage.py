@@ -146,19 +146,12 @@ def suffix(path: str) -> str:
 
 def spans(file: File, *, size: int) -> list[tuple[dict[str, Any], int]]:
     """Return pieces of about `size` bytes: arguments of `lines_of`, and their stored bytes."""
-    whole = {"start": 0, "stop": None, "line": 1, "turn": 0, "turns": 1}
     if file.packed:
         turns = min(PACKED_PIECES, -(-file.size // size))
-        return [
-            (whole | {"turn": turn, "turns": turns}, file.size // turns) for turn in range(turns)
-        ]
-    try:
-        starts = list(_starts(file, size=size))
-    except OSError:  # reported by the worker that reads the file
-        return []
+        return [({"turn": turn, "turns": turns}, file.size // turns) for turn in range(turns)]
     return [
-        (whole | {"start": start, "stop": stop, "line": line}, stop - start)
-        for (start, line), (stop, _) in pairwise([*starts, (file.size, 0)])
+        ({"start": start, "stop": stop, "line": line}, stop - start)
+        for (start, line), (stop, _) in pairwise([*_starts(file, size=size), (file.size, 0)])
     ]
 
 

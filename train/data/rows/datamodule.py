@@ -16,8 +16,7 @@ import lightning
 import torch
 
 from segmenters.wording import counted
-from train.data.rows.choices import MicroBatch, Mixture, Packing
-from train.data.rows.curriculum import Curriculum, Stages
+from train.data.rows.choices import Curriculum, MicroBatch, Mixture, Packing, Stages
 from train.data.rows.loader import Batch, RowLoader, ValidationLoader
 from train.data.rows.order import RowOrder
 from train.data.rows.packing import Rows
@@ -171,8 +170,7 @@ class LMDataModule(lightning.LightningDataModule):
 
     def epoch_steps(self) -> int:
         rows = self.end_row()
-        if rows is None:
-            raise DataError("epochs must be set to count steps")
+        assert rows is not None
         steps = self.stages.steps(rows)
         if self.drop_last and self.stages.consumed(steps) > rows:
             steps -= 1
@@ -220,9 +218,8 @@ class LMDataModule(lightning.LightningDataModule):
                 self.sets.open(name, split)
 
     def train_dataloader(self) -> RowLoader:
-        trainer = self._trainer()
-        if trainer.max_steps < 1:
-            raise DataError("trainer.max_steps must be set, since rows repeat without end")
+        trainer = self.trainer
+        assert trainer is not None
         self.teardown("fit")
         self._loader = RowLoader(
             order=self.order(),
@@ -242,7 +239,8 @@ class LMDataModule(lightning.LightningDataModule):
     def val_dataloader(self) -> ValidationLoader | list[Batch]:
         if not self.validation_rows:
             return []
-        trainer = self._trainer()
+        trainer = self.trainer
+        assert trainer is not None
         return ValidationLoader(
             rows=self.rows("validation"),
             micro_batch=self.at_once(trainer.world_size),
@@ -318,8 +316,3 @@ class LMDataModule(lightning.LightningDataModule):
             files = self.sets.open(name, "train").manifest["files"]
             digest.update(json.dumps(files, sort_keys=True).encode())
         return digest.hexdigest()
-
-    def _trainer(self) -> lightning.Trainer:
-        if self.trainer is None:
-            raise DataError("a loader needs a trainer; without one, use rows() or order()")
-        return self.trainer

@@ -30,7 +30,6 @@ import numpy as np
 import numpy.typing as npt
 
 from segmenters.random_numbers import mix
-from train.data.rows.choices import require_weights
 from train.data.rows.packing import Row, Rows
 from train.data.rows.spans import Integers
 from train.errors import DataError
@@ -65,8 +64,6 @@ class Deal:
     """
 
     def __init__(self, weights: Sequence[float | Fraction]) -> None:
-        if not weights:
-            raise DataError("rows.sources: at least one weight must be above 0")
         self.weights = _whole(weights)
         self._root = _tree(list(range(len(weights))), self.weights)
 
@@ -86,16 +83,14 @@ class Deal:
         return source.reshape(numbers.shape), turn.reshape(numbers.shape)
 
     def counts(self, number: int) -> list[int]:
-        counts = [0] * len(self.weights)
-        nodes = [(self._root, np.array(number, np.int64))]
-        while nodes:
-            node, own = nodes.pop()
-            if isinstance(node, int):
-                counts[node] = int(own)
-            else:
-                left = node.given(own)
-                nodes += [(node.left, left), (node.right, own - left)]
-        return counts
+        return [count for _, count in sorted(_counts(self._root, np.array(number, np.int64)))]
+
+
+def _counts(node: _Side | int, rows: Integers) -> list[tuple[int, int]]:
+    if isinstance(node, int):
+        return [(node, int(rows))]
+    left = node.given(rows)
+    return _counts(node.left, left) + _counts(node.right, rows - left)
 
 
 def _whole(weights: Sequence[float | Fraction]) -> list[int]:
@@ -187,7 +182,6 @@ class RowOrder:
         if seed < 0:
             raise DataError(f"seed must be at least 0, was: {seed}")
         shares = weights if weights else {name: len(each) for name, each in rows.items()}
-        require_weights(shares, known=rows)
         self.names = [name for name, share in shares.items() if share > 0]
         self.rows = [rows[name] for name in self.names]
         self.row_length = self.rows[0].row_length

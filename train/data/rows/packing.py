@@ -62,8 +62,6 @@ class Rows:
 
     def __init__(self, *, data: DataSet, row_length: int, packing: Packing | None = None) -> None:
         packing = packing or Packing()
-        if row_length < 1:
-            raise DataError(f"row_length must be at least 1, was: {row_length}")
         if not len(data):
             raise DataError(
                 f"source {data.name}, split {data.manifest.get('split')}: has no documents. "
@@ -86,11 +84,6 @@ class Rows:
     def __len__(self) -> int:
         return len(self.packed)
 
-    def spans(self, index: int) -> Integers:
-        if not 0 <= index < len(self):
-            raise IndexError(f"row must be from 0 to {len(self) - 1}, was: {index}")
-        return self.packed.spans(index)
-
     def targets(self, index: npt.ArrayLike) -> npt.NDArray[np.int64]:
         rows = np.asarray(index, np.int64)
         if self._answers is None:
@@ -106,15 +99,11 @@ class Rows:
         return int((ends - self._answers).sum())
 
     def long_share(self, count: int) -> float:
-        found = self.packed.long_inputs(count, at_least=self.row_length)
-        return found / self.packed.inputs(count)
+        return self.packed.long_inputs(count) / self.packed.inputs(count)
 
     def long_rows(self) -> int:
         """Return how many first rows hold only documents of `row_length` or more (long_first)."""
-        return self.packed.long_inputs(len(self), at_least=self.row_length) // self.row_length
-
-    def row(self, index: int) -> Row:
-        return self.read([index])[0]
+        return self.packed.long_inputs(len(self)) // self.row_length
 
     def read(
         self, indices: Sequence[int], part: Sequence[int] | None = None, *, parts: int = 1
@@ -125,7 +114,7 @@ class Rows:
         """
         length = self.row_length // parts
         spans = [
-            _cut(self.spans(index), at * length, (at + 1) * length + 1)
+            _cut(self.packed.spans(index), at * length, (at + 1) * length + 1)
             for index, at in zip(indices, part or [0] * len(indices), strict=True)
         ]
         starts, stops = np.concatenate(spans).T

@@ -7,6 +7,7 @@ from typing import Any
 from train.data.rows.choices import Mixture, by_temperature, require_known, require_weights
 from train.data.store.folder import Folders, differences, folders_of, read_top
 from train.data.store.shards import Coarser, DataSet, LevelWish, levels_read, open_dataset
+from train.data.store.verify import disagreements
 from train.errors import DataError
 
 
@@ -60,16 +61,10 @@ class DataSets:
     def open(self, source: str, split: str, *, verify: bool = False) -> DataSet:
         """Open one split of one source; DataError if another tokenizer or segmenter made it."""
         folder, own = self._place(source)
-        top = self.manifests[folder]
         level, *coarser = self.levels_of(source)
         data = open_dataset(folder / own / split, verify=verify, level=level, coarser=coarser)
-        made = {"tokenizer": top["tokenizer"], "segmenter": top["sources"][own]["segmenter"]}
-        for key, expected in made.items():
-            if data.manifest[key] != expected:
-                raise DataError(
-                    f"{data.folder / 'manifest.json'}: its {key} differs from that of "
-                    f"{folder / 'manifest.json'}; prepare again"
-                )
+        for fault in disagreements(data.folder, data.manifest, self.manifests[folder]):
+            raise DataError(str(fault))
         return data
 
     def by_folder(self, names: Sequence[str]) -> dict[Path, list[str]]:

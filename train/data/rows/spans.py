@@ -73,10 +73,10 @@ class Stream:
         full, last = np.divmod(self._bounds - begins - first, row)
         return int((first**2 + full * row**2 + last**2).sum())
 
-    def long_inputs(self, rows: int, *, at_least: int) -> int:
+    def long_inputs(self, rows: int) -> int:
         lengths = np.diff(self._bounds, prepend=0)
         inside = np.clip(self.inputs(rows) - (self._bounds - lengths), 0, lengths)
-        return int(inside[lengths >= at_least].sum())
+        return int(inside[lengths >= self._row_length].sum())
 
 
 # Documents that are packed together: so many that the rows left open in a window hardly count.
@@ -138,13 +138,13 @@ class Bins:
         lengths = np.minimum(self._lengths, self._row_length).astype(np.int64)
         return int((lengths**2).sum())
 
-    def long_inputs(self, rows: int, *, at_least: int) -> int:
+    def long_inputs(self, rows: int) -> int:
         last = self._first[rows]
         of = np.searchsorted(self._ends, self._starts[:last], side="right")
         inside = self._lengths[:last].astype(np.int64)
         full = np.flatnonzero(self._filled[:rows] > self._row_length)
         inside[self._first[full + 1] - 1] -= 1  # the last token of a full row is only a target
-        return int(inside[np.diff(self._ends, prepend=0)[of] >= at_least].sum())
+        return int(inside[np.diff(self._ends, prepend=0)[of] >= self._row_length].sum())
 
 
 def _pack(

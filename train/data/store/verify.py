@@ -7,7 +7,7 @@ place and the number of places are reported.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,8 @@ def data_faults(
         if (split / MANIFEST).exists():
             yield from split_faults(split, structure=structure, advance=advance)
         if manifest is not None:
-            yield from _disagreements(split, manifest)
+            with suppress(DataError):  # reported elsewhere
+                yield from disagreements(split, read_manifest(split), manifest)
 
 
 def split_faults(
@@ -101,11 +102,10 @@ def _top_faults(
         yield Fault(path=tokenizer, what=what)
 
 
-def _disagreements(split: Path, manifest: dict[str, Any]) -> Iterator[Fault]:
-    try:
-        own = read_manifest(split)
-    except DataError:
-        return  # reported elsewhere
+def disagreements(
+    split: Path, own: Mapping[str, Any], manifest: Mapping[str, Any]
+) -> Iterator[Fault]:
+    """Yield what the manifest of a split says otherwise than that of the data set."""
     source = manifest["sources"].get(split.parent.name, {})
     expected = {
         "tokenizer": manifest["tokenizer"],
@@ -115,7 +115,8 @@ def _disagreements(split: Path, manifest: dict[str, Any]) -> Iterator[Fault]:
     }
     for key, value in expected.items():
         if own.get(key) != value:
-            what = f"its {key} is not that of the data set: {own.get(key)}, not {value}"
+            told = f"{own.get(key)}, not {value}; prepare again"
+            what = f"its {key} is not that of the data set: {told}"
             yield Fault(path=split / MANIFEST, what=what)
 
 

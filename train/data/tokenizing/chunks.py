@@ -1,8 +1,8 @@
 """Where a text may be cut so that the parts have the ids of the whole.
 
 The places follow from the structure of a tokenizer, as its definition (tokenizer.json) gives it,
-and so hold for texts that were never tested; a tokenizer whose structure proves nothing has no
-rule, only a reason. Proofs for a cut between two characters a|b:
+and so hold for texts that were never tested; texts of a tokenizer whose structure proves
+nothing are not cut. Proofs for a cut between two characters a|b:
 
 - Splitting expressions: all alternatives must be known. None of them crosses a cut between a letter
   and a space followed by a letter, or between a letter or digit and a mark that can only begin a
@@ -12,7 +12,7 @@ rule, only a reason. Proofs for a cut between two characters a|b:
   line end: cut after it, but not before "/", which o200k appends to line ends.
 - White space (BERT, Whitespace, Metaspace with splitting): each space begins a new piece.
 - BPE without splitting (SentencePiece): merges only make pieces of the vocabulary, so no merge
-  crosses a|b if no piece holds a followed by b. Unigram without splitting has no rule: sums of
+  crosses a|b if no piece holds a followed by b. Unigram without splitting has no place: sums of
   scores round differently in parts, and rounding decides ties.
 
 Parts after the first are encoded without the space that a tokenizer puts before a text
@@ -23,7 +23,6 @@ together but cut elsewhere; with them, letters must be on both sides.
 import copy
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from segmenters.align import SPACE_MARK
@@ -76,29 +75,21 @@ _BACK = 4096  # characters, in which a line end or a space is near
 _REPLACED_RUNS = {" {2,}", " +", EDGE_SPACES, r" +\z"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChunkRule:
-    """Where texts may be cut. name: None if nowhere. reason: why the cuts are exact, or missing."""
-
-    name: str | None
-    reason: str
-    places: re.Pattern[str] | None = None
-
-
 class _Unproved(Exception):
     """The structure proves no place to cut."""
 
 
-def chunk_rule(definition: dict[str, Any]) -> ChunkRule:
+def places_to_cut(definition: dict[str, Any]) -> re.Pattern[str] | None:
+    """Return an expression of the places where texts may be cut; None if none is proved."""
     try:
         marks = _require_plain_additions(definition)
         lines = _require_local(definition["normalizer"])
-        return _by_steps(definition, marks=marks, lines=lines)
-    except _Unproved as why:
-        return ChunkRule(name=None, reason=str(why))
+        return re.compile(_by_steps(definition, marks=marks, lines=lines))
+    except _Unproved:
+        return None
 
 
-def cut(text: str, rule: ChunkRule, *, at_least: int, at_most: int) -> Iterator[str]:
+def cut(text: str, places: re.Pattern[str] | None, *, at_least: int, at_most: int) -> Iterator[str]:
     """Yield parts of a text, each but the last of at least `at_least` characters.
 
     A part longer than `at_most` is cut there to bound memory, at a line end or space if one is
@@ -106,7 +97,7 @@ def cut(text: str, rule: ChunkRule, *, at_least: int, at_most: int) -> Iterator[
     """
     start = 0
     while len(text) - start > at_least:
-        place = rule.places.search(text, start + at_least, start + at_most) if rule.places else None
+        place = places.search(text, start + at_least, start + at_most) if places else None
         if place is None and len(text) - start <= at_most:
             break
         end = place.start() if place else _forced(text, start, start + at_most)
@@ -155,78 +146,66 @@ def _without_prefix(normaliser: dict[str, Any] | None) -> dict[str, Any] | None:
     return normaliser if kept == steps else {"type": "Sequence", "normalizers": kept}
 
 
-def _by_steps(definition: dict[str, Any], *, marks: bool, lines: bool) -> ChunkRule:
-    """Return the rule of the first step that splits at spaces; marks, lines: do they reach it?"""
+def _by_steps(definition: dict[str, Any], *, marks: bool, lines: bool) -> str:
+    """Return the places of the first step that splits at spaces; marks, lines: do they reach it?"""
     steps = steps_of(definition["pre_tokenizer"], "pretokenizers")
     for place, step in enumerate(steps):
         kind, alone = step["type"], place == 0 and not definition["normalizer"]
         if kind in _NEUTRAL:
             continue
         if kind in _SPACED:
-            return _rule("white space", f"(?<=[{LETTER}])(?=[ \n][{LETTER}])", why=kind)
-        if kind == "Metaspace" and step["split"]:
-            if step["replacement"] != SPACE_MARK:
-                raise _Unproved(f"Metaspace writes {step['replacement']!r} for a space")
-            return _rule("before space", _WORD, why="Metaspace begins a piece at every space")
-        if kind == "Metaspace" and place + 1 == len(steps):
+            return f"(?<=[{LETTER}])(?=[ \n][{LETTER}])"
+        if kind == "Metaspace" and step["split"] and step["replacement"] == SPACE_MARK:
+            return _WORD
+        if kind == "Metaspace" and not step["split"] and place + 1 == len(steps):
             break
-        if kind == "ByteLevel" and step["use_regex"]:
-            if place and step["add_prefix_space"]:
-                raise _Unproved("a space is inserted before every piece of an earlier splitter")
+        # A prefix would be inserted before every piece of an earlier splitter.
+        if kind == "ByteLevel" and step["use_regex"] and not (place and step["add_prefix_space"]):
             return _by_expression(GPT2, alone=alone, marks=marks, lines=lines)
         if kind == "Split" and step["behavior"] == "Isolated" and not step["invert"]:
             expression = step["pattern"].get("Regex", "")
             return _by_expression(expression, alone=alone, marks=marks, lines=lines)
-        raise _Unproved(f"where the pre-tokenizer {kind} cuts is not known by its structure")
+        raise _Unproved
     if len(steps) > (steps[-1:] != [] and steps[-1]["type"] == "Metaspace"):
-        raise _Unproved("the pre-tokenizer leaves words together")
+        raise _Unproved
     marking = [*steps, *steps_of(definition["normalizer"], "normalizers")]
     marked = any(s["type"] == "Metaspace" or s.get("pattern") == {"String": " "} for s in marking)
     return _by_vocabulary(definition["model"], spaces=marked, lines=lines)
 
 
-def _by_expression(expression: str, *, alone: bool, marks: bool, lines: bool) -> ChunkRule:
-    """Return the rule of an expression; alone: nothing has changed or cut the text before."""
+def _by_expression(expression: str, *, alone: bool, marks: bool, lines: bool) -> str:
+    """Return the places of an expression; alone: nothing has changed or cut the text before."""
     found = _alternatives(expression)
-    unknown = [part for part in found if part not in _KNOWN]
-    if unknown or not expression:
-        raise _Unproved(f"the splitting expression has an unknown alternative: {unknown[:1]}")
-    if found[-2:] != [r"\s+(?!\S)", r"\s+"]:
-        raise _Unproved(r"the splitting expression does not end with \s+(?!\S)|\s+")
+    if not is_known(expression) or found[-2:] != [r"\s+(?!\S)", r"\s+"]:
+        raise _Unproved
     inside = f"{_WORD}|{_MARK}" if alone and marks else _WORD
-    trailing = {_TRAILING, _TRAILING_SLASH} & set(found)
-    if not lines or (trailing and not _LINES & set(found)):
-        return _rule("before word", inside, why="expression")
-    if _LINES & set(found):
-        after = _AFTER_NO_SLASH if _TRAILING_SLASH in found else _AFTER
-        line = after if alone else _AFTER_LETTER
-        return _rule("after line end", f"{line}|{inside}", why="expression")
-    line = _BEFORE if alone else _BEFORE_LETTER
-    return _rule("before line end", f"{line}|{inside}", why="expression")
+    ends, trailing = _LINES & {*found}, {_TRAILING, _TRAILING_SLASH} & {*found}
+    if not lines or (trailing and not ends):
+        return inside
+    before, after = _BEFORE_LETTER, _AFTER_LETTER
+    if alone:
+        before, after = _BEFORE, _AFTER_NO_SLASH if _TRAILING_SLASH in found else _AFTER
+    return f"{after if ends else before}|{inside}"
 
 
-def _by_vocabulary(model: dict[str, Any], *, spaces: bool, lines: bool) -> ChunkRule:
-    """Return the rule of a model; spaces, lines: whether they reach it (spaces as SPACE_MARK)."""
-    if model["type"] != "BPE":
-        raise _Unproved(f"a {model['type']} model without splitting considers whole texts")
+def _by_vocabulary(model: dict[str, Any], *, spaces: bool, lines: bool) -> str:
+    """Return the places of a model; spaces, lines: whether they reach it (spaces as SPACE_MARK)."""
     affixes = ("ignore_merges", "continuing_subword_prefix", "end_of_word_suffix")
-    if any(map(model.get, affixes)):
-        raise _Unproved("the BPE model treats the ends of a text apart")
-    pieces = model["vocab"]
-    found = {}
+    if model["type"] != "BPE" or any(map(model.get, affixes)):
+        raise _Unproved
+    pieces, found = model["vocab"], []
     across = re.compile(f"[^{SPACE_MARK}]{SPACE_MARK}")
     if spaces and SPACE_MARK in pieces and not any(map(across.search, pieces)):
-        found["before space"] = _WORD
+        found.append(_WORD)
     # An unknown line end would form one unknown piece with what follows.
     known = "\n" in pieces or (model["byte_fallback"] and "<0x0A>" in pieces)
     ends = ("\n", "<0x0A>")
     alone = not any(end in piece and piece != end for piece in pieces for end in ends)
     if lines and known and alone:
-        found["after line end"] = _AFTER
+        found.append(_AFTER)
     if not found:
-        raise _Unproved("pieces of the vocabulary run over spaces and line ends")
-    why = "no piece of the vocabulary crosses"
-    return _rule(" or ".join(found), "|".join(found.values()), why=why)
+        raise _Unproved
+    return "|".join(found)
 
 
 def _require_plain_additions(definition: dict[str, Any]) -> bool:
@@ -236,7 +215,7 @@ def _require_plain_additions(definition: dict[str, Any]) -> bool:
         content = token["content"]
         bound = token["lstrip"] or token["rstrip"] or token["single_word"]
         if bound or re.search(r"\s\S|\S\s", content) or "\n" in content:
-            raise _Unproved(f"the added token {content!r} reaches over line ends or words")
+            raise _Unproved
     normalisers = steps_of(definition["normalizer"], "normalizers")
     if active and any(
         step["type"] == "Prepend"
@@ -244,7 +223,7 @@ def _require_plain_additions(definition: dict[str, Any]) -> bool:
         or step.get("add_prefix_space")
         for step in normalisers + steps_of(definition["pre_tokenizer"], "pretokenizers")
     ):
-        raise _Unproved("a space is inserted after every added token")
+        raise _Unproved  # a space is inserted after every added token
     return not any(re.search(f"{_WORD}|{_MARK}", token["content"]) for token in active)
 
 
@@ -258,11 +237,11 @@ def _require_local(normaliser: dict[str, Any] | None) -> bool:
             blank = pattern.get("String") == " " and not step["content"].isspace()
             runs = pattern.get("Regex") in _REPLACED_RUNS
             if not blank and not runs and re.search(r"\s", pattern.get("String", " ")):
-                raise _Unproved(f"the normaliser replaces {pattern}, which may cross a cut")
+                raise _Unproved
         elif kind in _LOCAL_BUT_LINES:
             lines_kept = False
         elif kind not in _LOCAL:
-            raise _Unproved(f"the normaliser {kind} is not known to work by character")
+            raise _Unproved
     return lines_kept
 
 
@@ -280,7 +259,3 @@ def _alternatives(expression: str) -> list[str]:
         else:
             parts[-1] += token
     return parts
-
-
-def _rule(name: str, places: str, *, why: str) -> ChunkRule:
-    return ChunkRule(name=name, reason=why, places=re.compile(places))

@@ -7,7 +7,7 @@
 - If a vocabulary spells texts byte by byte, a sum of byte lengths places each token, faster than
   offsets. It is checked for each text; where it fails, and for other vocabularies, offsets are
   used, which must pass a sample (placing.py).
-- Byte-level BPE is encoded by tiktoken where that is proved to give the same ids (twin.py), 3 to 4
+- Byte-level BPE is encoded by tiktoken where that is proved to give the same ids (`Twin`), 3 to 4
   times faster.
 
 Spellings of special tokens inside a text are encoded as plain characters. Truncation, padding and
@@ -29,10 +29,9 @@ import tokenizers
 
 from segmenters.align import anchors_from_offsets
 from train.data.reading.documents import grouped
-from train.data.tokenizing.chunks import ChunkRule, chunk_rule, continued, cut
+from train.data.tokenizing.chunks import continued, cut, places_to_cut
 from train.data.tokenizing.placing import OFFSET_SAMPLE, offset_fault, spelling, unknown_piece
-from train.data.tokenizing.tiktoken_ranks import probes
-from train.data.tokenizing.twin import LONGEST, NoTwin, Twin
+from train.data.tokenizing.tiktoken_ranks import LONGEST, NoTwin, Twin, probes
 from train.errors import DataError
 
 THREADS = "TOKENIZERS_PARALLELISM"
@@ -95,9 +94,9 @@ class Tokenizer:
         self.bos_id = None if bos is None else self.fast.token_to_id(bos)
         if bos is not None and (self.bos_id is None or not self._special[self.bos_id]):
             raise DataError(f"bos={bos} is not a special token of the vocabulary; set bos=none")
-        self.rule = chunk_rule(bare)
-        if not all(map(self._rule_holds, SAMPLES)):
-            self.rule = ChunkRule(name=None, reason=f"{self.rule.name} changes ids of the sample")
+        self.places = places_to_cut(bare)
+        if not all(map(self._cut_exactly, SAMPLES)):
+            self.places = None
         self.spelling = spelling(definition, self.fast.get_vocab())
         if self.spelling is not None and not self._table_agrees():
             self.spelling = None
@@ -182,7 +181,7 @@ class Tokenizer:
         for number, text in enumerate(texts):
             start = 0
             least = at_least or CHUNK_CHARACTERS
-            for chunk in cut(text, self.rule, at_least=least, at_most=LONGEST_CHUNK):
+            for chunk in cut(text, self.places, at_least=least, at_most=LONGEST_CHUNK):
                 yield _Part(number, start, chunk)
                 start += len(chunk)
 
@@ -279,9 +278,7 @@ class Tokenizer:
         pairs = zip(self._encode(parts), self._by_offsets(parts), strict=True)
         return all(map(np.array_equal, a, b) for a, b in pairs)
 
-    def _rule_holds(self, text: str) -> bool:
-        if self.rule.name is None:
-            return True
+    def _cut_exactly(self, text: str) -> bool:
         rows = self._run([*self.parts([text], at_least=1)], offsets=False)
         return [*chain.from_iterable(rows)] == self.fast.encode(text, add_special_tokens=False).ids
 

@@ -9,8 +9,8 @@ import pyarrow as arrow
 import pyarrow.parquet as parquet
 import pytest
 
-from tests.train.data.corpora import prepared
-from train.data.preparing.flaws import MOJIBAKE, Flaws, flaws_of
+from tests.train.data.corpora import as_lines, prepared
+from train.data.preparing.statistics import MOJIBAKE, Flaws, flaws_of
 from train.data.reading.documents import REPLACEMENT, Bad, Document
 from train.data.reading.encodings import decode
 from train.data.reading.files import CSV, JSONL, Parquet, TextFiles
@@ -125,8 +125,7 @@ def test_lines_of_an_uncertain_encoding_need_its_name(tmp_path):
 def test_lines_and_tables_are_decoded_whatever_the_piece(tmp_path, monkeypatch, name, packed):
     monkeypatch.setattr("train.data.reading.files.part_size", lambda total: 3000)
     texts = [f"{number}. {LANGUAGES[7][1]}" for number in range(40)]
-    rows = "".join(json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in texts)
-    data = rows.encode(name)
+    data = as_lines({"text": text} for text in texts).decode().encode(name)
     (tmp_path / "a.jsonl.gz" if packed else tmp_path / "a.jsonl").write_bytes(
         gzip.compress(data) if packed else data
     )

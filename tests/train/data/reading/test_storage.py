@@ -15,7 +15,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.train.data.corpora import write_rows
+from tests.train.data.corpora import as_lines, write_rows
 from train.data.reading import documents as parts
 from train.data.reading import storage as lines
 from train.data.reading.corpora import PackageCode
@@ -42,10 +42,6 @@ def rows():
         {"text": "\u4e2d " * int(draw.integers(1, 60)) + f"\n{number}", "n": number}
         for number in range(80)
     ]
-
-
-def as_lines(rows):
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
 
 
 def texts_of(documents):
@@ -246,5 +242,3 @@ def test_rows_are_filtered_alike(folder, kind):
     assert found == [f"1-{n}" for n in range(2, 21) if str(n)[0] in "23456789"]
     for key, condition in ("a", {"at_least": 0}), ("a", {"matches": "."}), ("b.c", {"at_least": 3}):
         assert not keeps({"a": None, "b": {"c": 2.5}}, {key: condition}, where="")
-    with pytest.raises(DataError, match=r"filter=no is not a field"):
-        in_parts(kind(**given, filter={"no": [1]}))

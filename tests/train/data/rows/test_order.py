@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bipe.positions import Carry, Positions
 from tests.train.data.corpora import Stream
-from train.data.rows.choices import PACKINGS, Packing, by_temperature
+from train.data.rows.choices import PACKINGS, Packing
 from train.data.rows.datamodule import row_statistics, table
 from train.data.rows.order import Deal, RowOrder, _keys, _permuted, _shape
 from train.data.rows.packing import Rows
@@ -48,12 +48,6 @@ def permute(index, *, size, seed, epoch):
     shape, keys = (np.array(each)[:, None] for each in (_shape(size), _keys(seed, epoch)))
     each = (shape.repeat(len(index), 1), keys.repeat(len(index), 1))
     return _permuted(np.array(index, np.int64), *each)
-
-
-@given(size=st.integers(1, 3000), seed=st.integers(0, 2**40), epoch=st.integers(0, 5))
-def test_an_epoch_is_a_permutation(size, seed, epoch):
-    order = permute(np.arange(size), size=size, seed=seed, epoch=epoch)
-    assert np.array_equal(np.sort(order), np.arange(size))
 
 
 @given(size=st.integers(1, 10**12), data=st.data())
@@ -112,7 +106,7 @@ def test_orders_differ_by_seed_and_epoch_and_look_random():
     assert abs(np.corrcoef(steps[:-1], steps[1:])[0, 1] + 0.5) < 0.05  # as of independent draws
 
 
-@given(sizes=st.lists(st.integers(1, 40), min_size=1, max_size=4))
+@given(sizes=st.lists(st.integers(1, 900), min_size=1, max_size=4))
 def test_without_weights_an_epoch_of_all_is_an_epoch_of_each(sizes):
     mixed = mixture(sizes)
     source, row = mixed.global_rows(np.arange(sum(sizes)))
@@ -146,16 +140,6 @@ def test_a_global_row_needs_no_past():
 BOUND = 2  # rows; proved in order.py
 whole = st.lists(st.integers(1, 10**6), min_size=1, max_size=40)
 uneven = st.lists(st.floats(1e-6, 1e6, allow_nan=False), min_size=1, max_size=12)
-
-
-@given(weights=whole)
-def test_every_prefix_is_within_two_rows_of_the_weights(weights):
-    source, turn = Deal(weights).turns(np.arange(3000))
-    for index, weight in enumerate(weights):
-        counts = np.cumsum(source == index)
-        wanted = np.arange(1, 3001) * weight / sum(weights)
-        assert np.abs(counts - wanted).max() < BOUND
-        assert turn[source == index].tolist() == list(range(counts[-1]))
 
 
 @given(weights=whole, number=st.integers(0, 10**15))
@@ -193,11 +177,6 @@ def test_decimals_are_what_they_say():
     assert Deal([1e-12, 1.0]).weights[0] == 1  # too small to keep: still read
 
 
-def test_a_temperature_is_one_over_the_alpha_of_the_papers():
-    weights = by_temperature({"a": 10_000, "b": 100}, temperature=2.0)
-    assert weights["a"] / weights["b"] == pytest.approx((10_000 / 100) ** 0.5)
-
-
 lengths = st.lists(st.integers(2, 40), min_size=1, max_size=9)
 
 
@@ -225,12 +204,12 @@ def test_positions_of_rows_are_those_of_their_documents(
     rows = packed(data, row_length, strategy=packing, split_documents=split_documents)
     whole = Positions.from_marks(torch.from_numpy(data.marks(0, len(data.tokens)))[None])
     for number in range(len(rows)):
-        row = rows.row(number)
+        row = rows.read([number])[0]
         tokens, marks = real(row)
         carry = Carry.from_columns(torch.from_numpy(row.carry)[None]) if continues else None
         found = Positions.from_marks(torch.from_numpy(marks)[None], carry=carry)
         at = 0
-        for start, stop in rows.spans(number).tolist():
+        for start, stop in rows.packed.spans(number).tolist():
             here, there = slice(at, at + stop - start), slice(start, stop)
             at += stop - start
             begins = start in (0, *data.document_ends)
@@ -326,7 +305,7 @@ def test_they_are_what_reading_counts(packing, lengths, row_length):
     padding = targets = documents = long = 0
     ends = np.cumsum(lengths)
     for number in range(len(rows)):
-        row = rows.row(number)
+        row = rows.read([number])[0]
         inputs = min(row_length, row_length + 1 - row.padding)
         padding += row_length - inputs
         documents += int((row.marks[:inputs] & 1).sum())

@@ -5,8 +5,7 @@ import pytest
 from tests.train.data import corpora
 from train.data.reading.files import TextFiles
 from train.data.reading.split import Split
-from train.data.rows.choices import Mixture
-from train.data.rows.curriculum import Curriculum
+from train.data.rows.choices import Curriculum, Mixture
 from train.data.rows.datamodule import LMDataModule
 from train.data.rows.sets import DataSets
 from train.data.tokenizing.vocabulary import LoadTokenizer, TrainBPE
@@ -100,6 +99,8 @@ def test_weights_are_of_sources_or_of_whole_sets(named):
         ({"sources": {"wet": 1}}, r"sources\.wet: no such source; there are: .*web/prose"),
         ({"sources": {"web": 1}, "temperature": 2.0}, "rows.sources must be a list or null"),
         ({"temperature": -1.0}, "temperature must be above 0"),
+        ({"sources": {"web": -1}}, r"web/prose: a weight must be 0 or more, was: -1"),
+        ({"sources": {"web": 0}}, "at least one weight must be above 0"),
     ],
 )
 def test_weights_that_make_no_sense_are_refused(named, options, told):
@@ -159,10 +160,5 @@ def test_a_changed_order_is_refused_on_resume(named):
         )
 
 
-def test_an_empty_split_is_named_and_a_loader_needs_a_trainer(named):
-    with pytest.raises(DataError, match=r"source prose, split test: has no documents.*share"):
-        module(named).rows("test")
-    with pytest.raises(DataError, match="needs a trainer"):
-        module(named).train_dataloader()
+def test_without_rows_for_it_there_is_no_validation(named):
     assert module(named, validation_rows=0).val_dataloader() == []
-    assert module(named).vocab_size <= 280

@@ -11,7 +11,7 @@ import sentencepiece
 import tiktoken
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import AddedToken, normalizers, pre_tokenizers
+from tokenizers import AddedToken, normalizers
 
 from segmenters import Sentences
 from segmenters.align import byte_alphabet
@@ -150,9 +150,9 @@ def test_a_tiktoken_file_gives_the_ids_of_tiktoken(name, tmp_path, in_small_part
     path.write_text(lines_of(ranks))
     assert read_ranks(path) == ranks
     tokenizer = LoadTokenizer(path=path).build()
-    assert tokenizer.rule.name == f"{'after' if '00k' in name else 'before'} line end"
+    assert tokenizer.places.search("a\nb c").start() == (2 if "00k" in name else 1)
     assert tokenizer.spelling is not None
-    assert LoadTokenizer(path=path, pattern=r"\w+|\W").build().rule.name is None
+    assert LoadTokenizer(path=path, pattern=r"\w+|\W").build().places is None
     original = tiktoken.Encoding(
         name, pat_str=PATTERNS[name], mergeable_ranks=ranks, special_tokens={}
     )
@@ -264,15 +264,6 @@ def test_a_normaliser_whose_offsets_fail_can_be_dropped(tmp_path, monkeypatch):
     with pytest.raises(DataError, match=r"shifted. Set normaliser=drop"):
         LoadTokenizer(path=tmp_path).build()
     assert LoadTokenizer(path=tmp_path, normaliser="drop").build().fast.normalizer is None
-
-
-def test_whatever_cannot_be_proved_has_a_reason():
-    made = copied("gpt2")
-    made.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.UnicodeScripts(), pre_tokenizers.ByteLevel(add_prefix_space=False)]
-    )
-    rule = Tokenizer(fast=made, eos="</s>").rule
-    assert rule.name is None and "UnicodeScripts" in rule.reason
 
 
 SAMPLES = [SAMPLE, "def f(x):\n    return x + 12\n\nThe cat sat. It slept.\n" * 50]
