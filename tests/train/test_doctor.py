@@ -159,8 +159,8 @@ def test_a_missing_package_stops_a_study_before_it_works(without, tmp_path, data
     [
         ("scrols", "there is no command 'scrols'; did you mean 'scrolls'?"),
         ("pretrain stepz=1", "there is no key 'stepz'"),
-        ("steps=3", "doctor: name the command of the study before"),
-        ("--config-dir=.", "doctor: name the command of the study before"),
+        ("steps=3", "doctor: there is no command 'steps=3'; there are: "),
+        ("--config-dir=.", "--config-dir is of a study; name its command: bipe doctor pretrain"),
         ("--ranks x", "--ranks must be a number of processes, was: x"),
     ],
 )
