@@ -105,19 +105,6 @@ def test_a_fault_of_ours_keeps_its_traceback(bipe, monkeypatch, command, place, 
         bipe(command, "steps=1")
 
 
-@pytest.mark.parametrize(
-    ("word", "told"),
-    [
-        ("engine.workers=0", "engine.workers must be"),
-        ("corpus.sources.proofs.segmenter={_target_: segmenters.Stride, length: 0}", "segmenter: "),
-        ("corpus.tokenizer.vocab_size=3", "vocab_size"),
-    ],
-)
-def test_a_bad_value_of_a_preparation_is_one_line(refused, tmp_path, word, told):
-    found = refused("prepare", f"data={tmp_path}/new", word)
-    assert told in found and len(found.splitlines()) == 1
-
-
 def test_what_a_user_can_mend_is_known_by_its_kind():
     from bipe.checkpoint import CheckpointError
     from segmenters import SegmenterError

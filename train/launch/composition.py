@@ -188,59 +188,67 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(item)
 
 
-def resolved(command: str, config: DictConfig) -> dict[str, Any]:
-    """Resolve the configuration; set `steps` from `epochs` first, since schedules refer to it."""
+def resolved(command: str, config: DictConfig, *, notes: list[str] | None = None) -> dict[str, Any]:
+    """Resolve the configuration; set `steps` from `epochs` first, since schedules refer to it.
+
+    notes: of a plan, gets what is assumed of a checkpoint or data that are not there yet.
+    """
     from omegaconf import OmegaConf
 
     if command in CONTINUES:
-        needs: Any = import_module("train.commands.before.needs")
-        needs.require_run(config.get("checkpoint"), key="checkpoint")
-        from train.commands.extend import completed
-
-        config = completed(config)
+        config = _completed(config, notes)
     plain: Any = OmegaConf.to_container(config, resolve=True)
     if command not in TRAINS or plain.get("epochs") is None:
         return dict(plain)
     if command == "scrolls":
         raise ConfigError("epochs must be null for bipe scrolls; set steps instead")
+    config = config.copy()
+    try:
+        OmegaConf.update(config, "steps", _epoch_steps(plain))
+    except (UserError, OSError) as fault:
+        if notes is None or isinstance(fault, ConfigError):
+            raise
+        OmegaConf.update(config, "epochs", None, merge=False)
+        notes.append(
+            f"epochs={plain['epochs']} cannot be counted before there is data; planned for "
+            f"steps={config.steps}"
+        )
+    return dict(OmegaConf.to_container(config, resolve=True))  # type: ignore[arg-type]
+
+
+def _epoch_steps(plain: Mapping[str, Any]) -> int:
     from train.config import Config
 
     checked = Config.from_config(plain, calls=False)
     from train.commands.pretrain import rows_of
 
-    config = config.copy()
-    OmegaConf.update(config, "steps", rows_of(checked).epoch_steps())
-    return dict(OmegaConf.to_container(config, resolve=True))  # type: ignore[arg-type]
+    return rows_of(checked).epoch_steps()
 
 
-def resolved_anyway(command: str, config: DictConfig) -> tuple[dict[str, Any], list[str]]:
-    """Resolve as for a run, and return what was assumed of a checkpoint or data not there yet."""
+def _completed(config: DictConfig, notes: list[str] | None) -> DictConfig:
+    """Return a configuration with the model of its checkpoint, or without one where that lacks."""
     from omegaconf import OmegaConf
 
-    continues = command in CONTINUES
+    needs: Any = import_module("train.commands.before.needs")
+    checkpoint = config.get("checkpoint")
     try:
-        return resolved(command, config), []
-    except (UserError, OSError) as fault:
-        if continues:
-            named = isinstance(config.get("checkpoint"), str)
-            lacks = isinstance(fault, RunError) or (isinstance(fault, ConfigError) and not named)
-            note = f"{fault}; planned for the model and encoding of the configuration"
-        else:
-            lacks = config.get("epochs") is not None and not isinstance(fault, ConfigError)
-            note = (
-                f"epochs={config.epochs} cannot be counted before there is data; planned for "
-                f"steps={config.steps}"
-            )
-        if not lacks:
+        needs.require_run(checkpoint, key="checkpoint")
+        from train.commands.extend import completed
+
+        return completed(config)
+    except UserError as fault:
+        named = isinstance(checkpoint, str)
+        if notes is None or not isinstance(fault, RunError if named else ConfigError):
             raise
+        note = f"{fault}; planned for the model and encoding of the configuration"
     config = config.copy()
-    if continues and config.get("data") is None:
+    if config.get("data") is None:
         OmegaConf.update(config, "data", "${out}/data", merge=False)
     if config.get("row_length") is None:  # retrofit has the checkpoint's
         OmegaConf.update(config, "row_length", _ROW_LENGTH, merge=False)
         note += f", row_length={_ROW_LENGTH}"
-    OmegaConf.update(config, "epochs", None, merge=False)
-    return dict(OmegaConf.to_container(config, resolve=True)), [note]  # type: ignore[arg-type]
+    notes.append(note)
+    return config
 
 
 def register_resolvers() -> None:

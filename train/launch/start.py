@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from train.errors import ConfigError
 from train.launch.commands import LAUNCHED, loaded
-from train.launch.composition import composed, resolved, resolved_anyway
+from train.launch.composition import composed, resolved
 from train.launch.run import OF_TRAINING, log_to_stderr, run_command
 from train.launch.words import Typed
 
@@ -46,10 +46,10 @@ def start(typed: Typed) -> int:
     elif typed.has("plan"):
         from train.config import Config
 
-        values, notes = resolved_anyway(name, config)
-        loaded("commands.before.plan:show")(
-            Config.from_config(values), command=name, notes=notes, as_json=typed.has("json")
-        )
+        notes = list[str]()
+        checked = Config.from_config(resolved(name, config, notes=notes))
+        show = loaded("commands.before.plan:show")
+        show(checked, command=name, notes=notes, as_json=typed.has("json"))
     elif _asks_for_job(name, config):
         from train.launch import slurm
 

@@ -140,10 +140,10 @@ def chosen_name(choice: str | None, typed: Mapping[str, str], *, encoding: Any) 
     return _limited(name + "".join(f"_{_short(*each)}" for each in changes.items()))
 
 
-def _limited(name: str) -> str:
-    if len(name) <= _LONGEST:
+def _limited(name: str, longest: int = _LONGEST) -> str:
+    if len(name) <= longest:
         return name
-    return f"{name[:_LONGEST]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    return f"{name[:longest]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def _short(key: str, value: str, *, whole: bool = False) -> str:
@@ -161,10 +161,7 @@ def _short(key: str, value: str, *, whole: bool = False) -> str:
 
 def _word(text: str) -> str:
     """Return a text as a part of a file name."""
-    word = re.sub(r"[^A-Za-z0-9.+-]+", "_", text).strip("_.")
-    if len(word) <= _LONGEST_WORD:
-        return word
-    return f"{word[:_LONGEST_WORD]}_{hashlib.sha256(text.encode()).hexdigest()[:6]}"
+    return _limited(re.sub(r"[^A-Za-z0-9.+-]+", "_", text).strip("_."), _LONGEST_WORD)
 
 
 def _number(text: str) -> str | None:

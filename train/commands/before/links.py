@@ -13,32 +13,32 @@ import statistics
 import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 
 import torch
 import torch.distributed as dist
 
 from train.errors import RunError
-from train.ranks import World, rank
+from train.ranks import rank, world
 
 _SMALL, _LARGE = 1, 4 << 20  # float32 numbers
 _TIMES = 10
 _PATIENCE = datetime.timedelta(seconds=60)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Links:
-    """seconds: of an all-reduce of one number. bytes_per_second: of a large one, on each rank."""
+def measured(ranks: int) -> str:
+    """Return how fast processes are that torchrun or srun started, or else are started here.
 
-    ranks: int
-    backend: str
-    seconds: float
-    bytes_per_second: float
-
-
-def measure_here(ranks: int) -> Links:
-    """Start processes on this machine and measure; RunError if they do not find each other."""
+    ranks: their number here. Raises RunError if these do not find each other.
+    """
+    started = world()
+    if started is not None:
+        device = None
+        if torch.cuda.is_available():
+            device = torch.device("cuda", rank() % started.local)
+            torch.cuda.set_device(device)
+        os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+        return _measured(rank(), meet="env://", size=started.size, device=device)
     context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(ranks, context) as pool:
         meet = f"file://{folder}/store"
@@ -51,17 +51,7 @@ def measure_here(ranks: int) -> Links:
             ) from fault
 
 
-def measure(world: World) -> Links:
-    """Measure between the processes that torchrun or srun started."""
-    device = None
-    if torch.cuda.is_available():
-        device = torch.device("cuda", rank() % world.local)
-        torch.cuda.set_device(device)
-    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
-    return _measured(rank(), meet="env://", size=world.size, device=device)
-
-
-def _measured(own: int, *, meet: str, size: int, device: torch.device | None = None) -> Links:
+def _measured(own: int, *, meet: str, size: int, device: torch.device | None = None) -> str:
     """Measure as one of the processes, which meet in a file or as their environment says."""
     if meet != "env://":
         torch.set_num_threads(1)
@@ -71,8 +61,11 @@ def _measured(own: int, *, meet: str, size: int, device: torch.device | None = N
         small, large = (_time(torch.ones(n, device=device)) for n in (_SMALL, _LARGE))
     finally:
         dist.destroy_process_group()
-    speed = 4 * _LARGE / large
-    return Links(ranks=size, backend=backend, seconds=small, bytes_per_second=speed)
+    speed = 4 * _LARGE / large / 1e6
+    return (
+        f"{size} processes with {backend}: {small * 1e6:,.0f} us per all-reduce of one number, "
+        f"{speed:,.0f} MB/s for 16 MB"
+    )
 
 
 def _time(numbers: torch.Tensor) -> float:
