@@ -151,11 +151,10 @@ def _settings() -> dict[str, str]:
     from train.launch import help_pages
 
     text = ["# Settings", "", "Every key of `conf/config.yaml`: `bipe COMMAND KEY=VALUE`.", ""]
-    for heading, block in help_pages._sections():
-        keys = help_pages.shown(block)
-        if keys and heading not in help_pages._INTERNAL:
+    for heading, block in help_pages.sections():
+        if keys := help_pages.shown(block):
             text += [f"## {_escaped(heading)}", "", "| key | default | |", "|---|---|---|"]
-            text += [_row(key) for key in keys] + [""]
+            text += [_row(key, *each) for key, each in keys.items()] + [""]
     made = {SETTINGS: "\n".join(text)}
     for group in help_pages.groups():
         page = [
@@ -170,11 +169,9 @@ def _settings() -> dict[str, str]:
     return made
 
 
-def _row(line: str) -> str:
-    key, _, rest = line.partition(": ")
-    default, _, comment = re.sub(r"\s{2,}", "\n", rest, count=1).partition("\n")
+def _row(key: str, default: str, comment: str) -> str:
     said = re.sub(r"docs/(\w+)\.md", r"[\1](../\1.md)", _escaped(comment).replace("|", r"\|"))
-    return f"| `{key}` | `{default.strip() or 'null'}` | {said} |"
+    return f"| `{key}` | `{default}` | {said} |"
 
 
 def _benchmarks() -> str:

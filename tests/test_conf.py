@@ -107,18 +107,6 @@ def tiny(encoding):
     return Config.from_config(OmegaConf.to_container(whole, resolve=True))
 
 
-def test_every_file_is_a_choice_of_a_group():
-    here = {path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.yaml")}
-    reached = {f"{group}/{name}.yaml" for group in CHOICES for name in CHOICES[group]}
-    assert here == reached | {"config.yaml"}
-
-
-@pytest.mark.parametrize("group", sorted({*CHOICES} - {"experiment", *INSIDE}))
-def test_every_group_has_a_default(group):
-    defaults = yaml.safe_load((ROOT / "config.yaml").read_text())["defaults"]
-    assert any(group in entry for entry in defaults if isinstance(entry, dict))
-
-
 @pytest.mark.parametrize(
     "choice",
     [f"{group}={name}" for group in CHOICES if group not in APART for name in CHOICES[group]],

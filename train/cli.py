@@ -14,7 +14,7 @@ from bipe import __version__
 from train import stop
 from train.errors import ConfigError, is_mendable
 from train.launch.commands import COMMANDS as _COMMANDS
-from train.launch.commands import HELP, find, loaded
+from train.launch.commands import HELP, Command, find, loaded
 from train.ranks import rank
 
 COMMANDS = {each.word: _COMMANDS.get(each.word, each).does for each in _COMMANDS.values()}
@@ -46,36 +46,35 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _main(words: list[str]) -> int:
-    if words[:1] == ["help"] or words[:1] in ([each] for each in HELP):
-        if len(words) > 1:  # of a command, a group or a key
-            known = words[1] in COMMANDS
-            return _main([*words[1:], "--help"] if known else ["pretrain", "--help", *words[1:]])
-    elif words[:1] in (["-V"], ["--version"]):
+    if words[:1] in (["-V"], ["--version"]):
         from importlib.metadata import version
 
         number = __version__
         with suppress(Exception):  # a checkout that is not installed has no metadata
             number = version("bipe")
         print(f"bipe {number}")
-        return 0
-    elif words:
-        return _command(words)
-    from train.launch.help_pages import usage
+    elif not {*words[:1]} - {"help", *HELP} and len(words) < 2:
+        from train.launch.help_pages import usage
 
-    print(usage())
+        print(usage())
+    elif words[0] in ("help", *HELP):  # of a command, a group or a key
+        of_command = words[1:] if words[1] in COMMANDS else ["pretrain", *words[1:]]
+        command, rest = find([*of_command, "--help"])
+        return _run(command, ["--help", *rest[:-1]])
+    else:
+        return _run(*find(words))
     return 0 if words else EXIT_FAULT
 
 
-def _command(words: list[str]) -> int:
-    command, rest = find(words)
+def _run(command: Command, rest: list[str]) -> int:
     called = next((command.elsewhere[key] for word in rest
                    if (key := word.partition("=")[0]) in command.elsewhere), None)  # fmt: skip
     if command.own_words:
         called = command.call
-    elif {*HELP} & {*rest}:
+    elif asked := {*HELP} & {*rest}:
         from train.launch.help_pages import help_page
 
-        print(help_page(command, rest))
+        print(help_page(command, rest[rest.index(asked.pop()) + 1 :]))
         return 0
     if called is None:
         from train.launch import start

@@ -62,11 +62,9 @@ TOLD = [
     ({"rate": 1, "mode": "slow", "inner": {"depth": 2}, "flag": True, "encoding": OPEN}, []),
     ({"stepz": 3}, ["stepz: the configuration has no such key; did you mean 'steps'?"]),
     ({"steps": ...}, ["the configuration also needs steps"]),
-    ({"steps": "abc"}, ["steps must be int, was: 'abc'"]),
     ({"rate": "fast"}, ["rate must be float or null, was: 'fast'"]),
     ({"mode": "quick"}, ["mode must be one of fast, slow, was: 'quick'"]),
     ({"keep": 0}, ["keep must be at least 1 or null, was: 0"]),
-    ({"inner": {}}, ["inner: Inner also needs depth"]),
     ({"inner": {"depth": "deep"}}, ["inner.depth must be int, was: 'deep'"]),
     (
         {"inner": {"depth": 1, "shar": 1.0}},
@@ -83,7 +81,6 @@ TOLD = [
             "stretch, theta"
         ],
     ),
-    ({"encoding": {"_target_": ROPE["_target_"]}}, ["encoding: RoPE also needs head_width"]),
 ]
 
 
@@ -133,25 +130,16 @@ def test_what_is_refused_is_not_even_imported_and_the_user_may_let_a_package_in(
         check(given | {"encoding": mine | {"reach": "far"}}, **how)
 
 
-def test_a_prefix_ends_at_a_dot():
-    assert allowed_prefixes(["mine", "yours."])[-2:] == ("mine.", "yours.")
-
-
 FITS = [  # a type, what fits it, what does not
     (int | None, [None], []),
     (int, [1], [None, True, 1.0, ROPE]),
     (bool, [True], [1]),
-    (float, [1], ["1"]),
-    (Count, [1], [0, "1"]),
     (Count | None, [None], [0]),
     (list[Count], [[1]], [[1, 0]]),
-    (Literal["a", "b"], ["a"], ["c"]),
     (Literal["a"] | None, [None], ["b"]),
-    (list[str], [["a", "b"]], [["a", 1], "ab"]),
     (tuple[float, float], [[0.9, 0.95]], [[0.9]]),
     (tuple[int, ...], [[1, 2, 3]], [["1"]]),
     (Mapping[str, float], [{"a": 1.0}], [{"a": "b"}, [("a", 1.0)]]),
-    (str | list[str], ["text", ["text"]], [3]),
     (str | Path, ["runs/x"], [3]),
     (Inner, [ROPE], ["x"]),
     (Callable[[int], float], [ROPE], []),
@@ -169,15 +157,6 @@ SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
 ANYTHING = st.recursive(
     SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8
 )
-
-
-@given(value=SCALARS)
-def test_a_scalar_fits_its_own_type_and_any_union_with_it(value):
-    own = type(value)
-    assert fits(value, own)
-    assert fits(value, own | Path)
-    assert fits([value], list[own])
-    assert fits({"key": value}, Mapping[str, own])
 
 
 @given(

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 import sys
 
 import pytest
@@ -11,11 +12,11 @@ from tests.train.studies import composed, typed
 from tests.train.test_plan import command_of
 from train.cli import main
 from train.commands.before import doctor, needs
-from train.commands.before.links import measure_here
+from train.commands.before.links import measured
 from train.config import Config
 from train.errors import MissingPackage
 from train.launch import composition
-from train.launch.composition import resolved_anyway
+from train.launch.composition import resolved
 from train.launch.run import run_command
 
 
@@ -75,7 +76,7 @@ def test_an_experiment_of_each_command_can_be_examined(experiment):
     command = command_of(experiment)
     words = [f"experiment={experiment}", *(["task=qmsum"] if command == "scrolls" else [])]
     made = composition.composed(typed("doctor", command, *words))
-    config = Config.from_config(resolved_anyway(command, made)[0], calls=False)
+    config = Config.from_config(resolved(command, made, notes=[]), calls=False)
     found = needs.needs(config, command=command)
     missing = {each.name for each in found if each.status == "fail"}
     assert missing <= {"data", "checkpoint"}
@@ -86,12 +87,10 @@ def test_an_experiment_of_each_command_can_be_examined(experiment):
     ("words", "hidden", "name"),
     [
         (("scrolls", "task=qmsum"), "rouge_score", "rouge_score"),
-        (("prepare", "engine=ray"), "ray", "ray"),
         (("prepare", "engine=slurm"), "sbatch", "sbatch"),
         (("pretrain", "logger=tensorboard"), "tensorboard", "tensorboard"),
         (("pretrain", "compile=true"), "g++", "compiler"),
         (("prepare", "corpus=demo"), "sympy", "sympy"),
-        (("scrolls", "task=verse_retrieval"), "bible", "bible"),
     ],
 )
 def test_what_a_study_lacks_fails_with_its_cure(words, hidden, name, diagnosis, without):
@@ -103,8 +102,6 @@ def test_what_a_study_lacks_fails_with_its_cure(words, hidden, name, diagnosis, 
 
 def test_what_a_study_does_not_use_it_does_not_need(diagnosis, without):
     without("rouge_score", "ray", "sbatch", "tensorboard")
-    _, found = diagnosis("scrolls", "task=qasper")
-    assert found.get("rouge_score") is None
     _, found = diagnosis("scrolls", "task=qmsum", "scrolls.split=test")
     assert found.get("rouge_score") is None
     _, found = diagnosis("prepare", "corpus=smoke")
@@ -158,9 +155,8 @@ def test_a_missing_package_stops_a_study_before_it_works(without, tmp_path, data
     ("words", "told"),
     [
         ("scrols", "there is no command 'scrols'; did you mean 'scrolls'?"),
-        ("pretrain stepz=1", "there is no key 'stepz'"),
-        ("steps=3", "doctor: name the command of the study before"),
-        ("--config-dir=.", "doctor: name the command of the study before"),
+        ("steps=3", "doctor: there is no command 'steps=3'; there are: "),
+        ("--config-dir=.", "--config-dir is of a study; name its command: bipe doctor pretrain"),
         ("--ranks x", "--ranks must be a number of processes, was: x"),
     ],
 )
@@ -171,6 +167,5 @@ def test_wrong_words_are_refused(words, told, capsys):
 
 def test_links_between_processes_are_measured(monkeypatch):
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["train.cli"])
-    found = measure_here(2)
-    assert found.ranks == 2 and found.backend == "gloo"
-    assert 0 < found.seconds < 60 and found.bytes_per_second > 0
+    said = r"2 processes with gloo: [\d,]+ us per all-reduce of one number, [\d,]+ MB/s for 16 MB"
+    assert re.fullmatch(said, measured(2))

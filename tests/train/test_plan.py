@@ -116,11 +116,6 @@ def test_what_is_likely_a_mistake_is_warned_of(bipe, words, told):
     assert any(told in warning for warning in json.loads(out)["warnings"])
 
 
-def test_what_is_wrong_is_refused_as_in_a_run(refused):
-    assert "optimizer.lr must be above 0" in refused("pretrain", "--plan", "optimizer.lr=-1")
-    assert "--plan is for pretrain, extend, retrofit, scrolls" in refused("evaluate", "--plan")
-
-
 def test_sharding_and_data_parallelism_change_what_a_device_holds(plan):
     kinds = (["trainer=auto"], ["trainer=ddp"], ["trainer=fsdp2"])
     alone, ddp, fsdp = (

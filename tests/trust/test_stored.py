@@ -131,7 +131,7 @@ def test_an_engine_that_runs_programs_is_repeated_on_the_command_line(
     engine = {"_target_": "train.data.Slurm", "partition": "x"}
     status, printed = bipe("prepare", "--config-file", stored({"engine": engine}))
     assert status == 2 and "engine._target_=train.data.Slurm" in printed
-    words = ("engine._target_=train.data.Slurm", 'engine.partition="x\\n touch /"')
+    words = ("engine._target_=train.data.Slurm", 'engine.partition="x\n touch /"')
     status, printed = bipe("prepare", "--config-file", stored({"engine": engine}), *words)
     assert status == 2 and "engine.partition must be one line" in printed
     assert trap.untouched()

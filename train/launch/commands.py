@@ -20,9 +20,9 @@ from train.errors import ConfigError, nearest
 class Option:
     """An option such as --limit N.
 
-    value: the name of its value; empty for a switch. key: of conf/, which it sets; otherwise the
-    command reads the option itself. text: the value is taken as it is typed, whatever Hydra's
-    grammar would make of it. short: another name.
+    value: the name of its value; empty for a switch. key: KEY= or KEY=VALUE of conf/, which it
+    sets; otherwise the command reads the option itself. text: the value is taken as it is typed,
+    whatever Hydra's grammar would make of it. short: another name.
     """
 
     value: str = ""
@@ -119,7 +119,7 @@ _ALL = (
         "commands.prepare:prepare_data",
         sections=(_FILES, _PREPARE),
         groups=("corpus", "segmenter", "tokenizer", "engine", "experiment"),
-        options=_DRY | {"--limit": Option(value="N", key="limit")} | _MANY,
+        options=_DRY | {"--limit": Option(value="N", key="limit=")} | _MANY,
     ),
     _training(
         "pretrain",
@@ -175,8 +175,8 @@ _ALL = (
         sections=("bipe generate", _FILES),
         leave_out=("name", "if_exists"),
         options={
-            "--prompt": Option(value="TEXT", key="generate.prompt", text=True, short="-p"),
-            "--file": Option(value="FILE", key="generate.file", text=True),
+            "--prompt": Option(value="TEXT", key="generate.prompt=", text=True, short="-p"),
+            "--file": Option(value="FILE", key="generate.file=", text=True),
             **_MANY,
         },
         computes=True,

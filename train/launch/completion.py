@@ -1,4 +1,7 @@
-"""`bipe completion bash | zsh | fish`: what a shell reads so that Tab completes commands and keys.
+"""bipe completion SHELL: print a script for Tab completion of commands, keys and options.
+
+  source <(bipe completion bash)      in ~/.bashrc; zsh: the same in ~/.zshrc
+  bipe completion fish | source       in ~/.config/fish/config.fish
 
 The scripts ask `bipe completion SHELL --line LINE`, which prints a word per line, so that keys and
 options are those of conf/ as it is.
@@ -6,7 +9,7 @@ options are those of conf/ as it is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from train.errors import ConfigError, nearest
 from train.launch.commands import COMMANDS, HELP
@@ -31,10 +34,6 @@ _ZSH = """_bipe() {
 (( $+functions[compdef] )) || { autoload -Uz compinit && compinit }
 compdef _bipe bipe"""
 _FISH = """complete -c bipe -a '(bipe completion fish --line (commandline -cp | string collect))'"""
-_HELP = """bipe completion SHELL: print a script for Tab completion of commands, keys and options.
-
-  source <(bipe completion bash)      in ~/.bashrc; zsh: the same in ~/.zshrc
-  bipe completion fish | source       in ~/.config/fish/config.fish"""
 SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 
 
@@ -42,7 +41,7 @@ def main(words: Sequence[str]) -> None:
     """Print the script of a shell, or with --line LINE what its last word may become."""
     shell = words[0] if words else ""
     if shell in HELP:
-        print(_HELP)
+        print(__doc__)
     elif shell not in SCRIPTS:
         raise ConfigError(f"there is no shell {shell!r}; {nearest(shell, SCRIPTS)}")
     elif len(words) == 3 and words[1] == "--line":
@@ -54,23 +53,25 @@ def main(words: Sequence[str]) -> None:
 
 
 def _candidates(line: str) -> list[str]:
-    _, *before, word = [*filter(None, line.split(" ")[:-1]), line.split(" ")[-1]]
-    if before:
-        started = (name for name in COMMANDS if name.startswith(f"{before[0]} "))
-        names = dict.fromkeys(name.partition(" ")[2] for name in started)
-    else:
-        names = dict.fromkeys(command.word for command in COMMANDS.values())
-    offered = [name for name in names if name.startswith(word)] if len(before) < 2 else []
-    command = COMMANDS.get(" ".join(before[:2])) or COMMANDS.get(*before[:1] or ("",))
+    words = line.split()
+    word = "" if line.endswith(" ") else words.pop()
+    return [each for each in _offered(words[1:], word) if each.startswith(word)]
+
+
+def _offered(before: list[str], word: str) -> Iterator[str]:
+    """Yield what may come behind the words before, if it is to begin like a word."""
+    at = len(before)
+    names = [name.split() for name in COMMANDS]
+    yield from dict.fromkeys(name[at] for name in names if name[:at] == before and name[at:])
+    command = COMMANDS.get(" ".join(before[:2])) or COMMANDS.get(" ".join(before[:1]))
     if command is None or command.own_words:
-        return offered
-    if before[-1] in HELP:
-        return [topic for topic in ("all", *groups(), *keys()) if topic.startswith(word)]
-    if word.startswith("-"):
-        return [name for name in (*command.options, "--help") if name.startswith(word)]
+        return
     group = word.partition("=")[0]
-    if "=" in word:
-        named = options(group) if group in groups() else ()
-        return [full for each in named if (full := f"{group}={each}").startswith(word)]
-    found = (f"{each}=" for each in sorted({*groups(), *keys()}))
-    return [*offered, *(each for each in found if each.startswith(word))]
+    if before[-1] in HELP:
+        yield from ("all", *groups(), *keys())
+    elif word.startswith("-"):
+        yield from (*command.options, "--help")
+    elif "=" not in word:
+        yield from (f"{each}=" for each in sorted({*groups(), *keys()}))
+    elif group in groups():
+        yield from (f"{group}={each}" for each in options(group))

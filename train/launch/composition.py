@@ -9,20 +9,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from train.errors import ConfigError, RunError, UserError, nearest
+from train.errors import ConfigError, RunError, UserError, as_config_error, nearest
 from train.launch.commands import COMMANDS, CONTINUES, TRAINS
-from train.launch.words import Typed
+from train.launch.words import Typed, opened
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 _UNKNOWN = re.compile(r"Could not override '([^']+)'")
-_SEVERAL = re.compile(r"Ambiguous value for argument '([^']+)'")
-# How to use data that are not among the choices.
-_OWN_CORPUS = (
-    "\nyour own files: corpus=text (or jsonl, csv, parquet) corpus.sources.text.documents.path=PATH"
-    "\nyour own YAML: FOLDER/corpus/{name}.yaml and --config-dir FOLDER"
-)
 _MISSING = re.compile(r"Could not find '([\w@./]+)/(\w+)'")
 _ALLOWS = re.compile(r"[+~]*allowed_targets=")
 # An interpolation that is more than the name of another key, such as ${oc.env:HOME}.
@@ -36,14 +30,14 @@ def composed(typed: Typed) -> DictConfig:
     from hydra.core.hydra_config import HydraConfig
 
     HydraConfig.instance().cfg = None
-    if typed.has("config-file"):
-        config = _from_file(typed)
-    else:
-        with opened_conf(typed) as words:
+    with opened_conf(typed) as words:
+        if typed.has("config-file"):
+            config = _from_file(typed)
+        else:
             whole = compose("config", overrides=words, return_hydra_config=True)
-        HydraConfig.instance().set_config(whole)  # its choices, and ${hydra:...}
-        config = without_hydra(whole, command=typed.study.name)
-        _reach_own(config, typed)
+            HydraConfig.instance().set_config(whole)  # its choices, and ${hydra:...}
+            config = without_hydra(whole, command=typed.study.name)
+            _reach_own(config, typed)
     return allowing(typed.study.name, config, typed.overrides)
 
 
@@ -126,41 +120,25 @@ def _from_file(typed: Typed) -> DictConfig:
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from omegaconf import DictConfig, OmegaConf
     from omegaconf.errors import OmegaConfBaseException
-    from yaml import YAMLError
 
-    from train.disk.files import read_yaml, yaml_fault
+    from train.disk.files import read_yaml
 
     file = Path(typed.options["config-file"])
-    register_resolvers()
-    if not file.is_file():
-        raise ConfigError(f"--config-file {file}: there is no such file")
-    try:
-        plain = read_yaml(file)
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"--config-file {file}: {error}") from error
-    if not isinstance(plain, dict):
-        raise ConfigError(f"--config-file {file}: contains no configuration")
-    if call := next(filter(_RESOLVES.search, _texts(plain)), None):
-        raise ConfigError(
-            f"--config-file {file}: must contain plain values only, as runs store them, was: "
-            f"{call!r}"
-        )
+    with as_config_error(f"--config-file {file}: ", OSError, OmegaConfBaseException):
+        plain = read_yaml(file)  # of a limited size
+        if call := next(filter(_RESOLVES.search, _texts(plain)), None):
+            raise ValueError(f"must contain plain values only, as runs store them, was: {call!r}")
+        config = OmegaConf.load(file)
+        if not isinstance(config, DictConfig):
+            raise ValueError("contains no configuration")
     if typed.study.name == "prepare":
         _refuse_engine(plain.get("engine"), file, typed.overrides)
-    try:
-        stored = OmegaConf.load(file)
-    except YAMLError as error:  # a key twice
-        raise ConfigError(f"--config-file {file}: {yaml_fault(error)}") from error
-    except OmegaConfBaseException as error:  # a broken interpolation
-        raise ConfigError(f"--config-file {file}: {error}") from error
     # A file may be from anyone: packages that it names are imported only if the user says so.
-    stored = OmegaConf.merge(stored, {"allowed_targets": []})
-    plain_words = [word for word in typed.overrides if "='" not in word]
-    config = OmegaConf.merge(stored, OmegaConf.from_dotlist(plain_words))
-    assert isinstance(config, DictConfig)
-    parse = OverridesParser.create().parse_override
-    for word in {*typed.overrides} - {*plain_words}:  # quoted as Hydra's grammar has it
-        OmegaConf.update(config, word.partition("=")[0], parse(word).value(), force_add=True)
+    OmegaConf.update(config, "allowed_targets", [])
+    words = [opened(word) for word in typed.overrides]
+    for each in OverridesParser.create().parse_overrides(words):
+        value = None if each.is_delete() else each.value()
+        OmegaConf.update(config, each.key_or_group, value, force_add=True)
     return config
 
 
@@ -210,59 +188,67 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(item)
 
 
-def resolved(command: str, config: DictConfig) -> dict[str, Any]:
-    """Resolve the configuration; set `steps` from `epochs` first, since schedules refer to it."""
+def resolved(command: str, config: DictConfig, *, notes: list[str] | None = None) -> dict[str, Any]:
+    """Resolve the configuration; set `steps` from `epochs` first, since schedules refer to it.
+
+    notes: of a plan, gets what is assumed of a checkpoint or data that are not there yet.
+    """
     from omegaconf import OmegaConf
 
     if command in CONTINUES:
-        needs: Any = import_module("train.commands.before.needs")
-        needs.require_run(config.get("checkpoint"), key="checkpoint")
-        from train.commands.extend import completed
-
-        config = completed(config)
+        config = _completed(config, notes)
     plain: Any = OmegaConf.to_container(config, resolve=True)
     if command not in TRAINS or plain.get("epochs") is None:
         return dict(plain)
     if command == "scrolls":
         raise ConfigError("epochs must be null for bipe scrolls; set steps instead")
+    config = config.copy()
+    try:
+        OmegaConf.update(config, "steps", _epoch_steps(plain))
+    except (UserError, OSError) as fault:
+        if notes is None or isinstance(fault, ConfigError):
+            raise
+        OmegaConf.update(config, "epochs", None, merge=False)
+        notes.append(
+            f"epochs={plain['epochs']} cannot be counted before there is data; planned for "
+            f"steps={config.steps}"
+        )
+    return dict(OmegaConf.to_container(config, resolve=True))  # type: ignore[arg-type]
+
+
+def _epoch_steps(plain: Mapping[str, Any]) -> int:
     from train.config import Config
 
     checked = Config.from_config(plain, calls=False)
     from train.commands.pretrain import rows_of
 
-    config = config.copy()
-    OmegaConf.update(config, "steps", rows_of(checked).epoch_steps())
-    return dict(OmegaConf.to_container(config, resolve=True))  # type: ignore[arg-type]
+    return rows_of(checked).epoch_steps()
 
 
-def resolved_anyway(command: str, config: DictConfig) -> tuple[dict[str, Any], list[str]]:
-    """Resolve as for a run, and return what was assumed of a checkpoint or data not there yet."""
+def _completed(config: DictConfig, notes: list[str] | None) -> DictConfig:
+    """Return a configuration with the model of its checkpoint, or without one where that lacks."""
     from omegaconf import OmegaConf
 
-    continues = command in CONTINUES
+    needs: Any = import_module("train.commands.before.needs")
+    checkpoint = config.get("checkpoint")
     try:
-        return resolved(command, config), []
-    except (UserError, OSError) as fault:
-        if continues:
-            named = isinstance(config.get("checkpoint"), str)
-            lacks = isinstance(fault, RunError) or (isinstance(fault, ConfigError) and not named)
-            note = f"{fault}; planned for the model and encoding of the configuration"
-        else:
-            lacks = config.get("epochs") is not None and not isinstance(fault, ConfigError)
-            note = (
-                f"epochs={config.epochs} cannot be counted before there is data; planned for "
-                f"steps={config.steps}"
-            )
-        if not lacks:
+        needs.require_run(checkpoint, key="checkpoint")
+        from train.commands.extend import completed
+
+        return completed(config)
+    except UserError as fault:
+        named = isinstance(checkpoint, str)
+        if notes is None or not isinstance(fault, RunError if named else ConfigError):
             raise
+        note = f"{fault}; planned for the model and encoding of the configuration"
     config = config.copy()
-    if continues and config.get("data") is None:
+    if config.get("data") is None:
         OmegaConf.update(config, "data", "${out}/data", merge=False)
     if config.get("row_length") is None:  # retrofit has the checkpoint's
         OmegaConf.update(config, "row_length", _ROW_LENGTH, merge=False)
         note += f", row_length={_ROW_LENGTH}"
-    OmegaConf.update(config, "epochs", None, merge=False)
-    return dict(OmegaConf.to_container(config, resolve=True)), [note]  # type: ignore[arg-type]
+    notes.append(note)
+    return config
 
 
 def register_resolvers() -> None:
@@ -287,36 +273,21 @@ def register_resolvers() -> None:
 
 def explained(error: Exception) -> str:
     """Return the message of an error; for an unknown key of Hydra, with the nearest key."""
-    text = str(error)
+    from train.launch import help_pages
+
+    text = str(error).partition("\nConfig search path")[0].strip()
     if unknown := _UNKNOWN.search(text):
-        if unknown[1].startswith("encoding@"):
-            return (
-                f"there is no {unknown[1]} in this encoding: only encoding=bilevel has parts to "
-                "choose. With -m, every run gets every word; use one command for each"
-            )
         if "@" in unknown[1]:
             return (
                 f"there is no {unknown[1]}: GROUP@PATH=NAME needs the path of a key that a YAML "
-                "file chooses, such as segmenter@corpus.sources.SOURCE.segmenter of a source of "
-                "the corpus; --cfg job shows the sources"
+                "file chooses, such as encoding@encoding.inter of encoding=bilevel, or "
+                "segmenter@corpus.sources.SOURCE.segmenter; --cfg job shows the sources. With -m, "
+                "every run gets every word; use one command for each"
             )
-        from train.config import Config
-        from train.launch import help_pages
-
-        said = nearest(unknown[1], [*Config.__slots__, "experiment"])
-        if full := help_pages.full_names(unknown[1].rpartition(".")[2]):
-            said = f"did you mean {' or '.join(full)}?"
-        return f"there is no key {unknown[1]!r}; {said}"
-    if several := _SEVERAL.match(text):
-        key, values = several[1].lstrip("+").split("=", 1)
-        listed = f"one list is '{key}=[{values}]'"
-        return f"{key}={values} are several values: bipe COMMAND -m runs each; {listed}"
-    text = text.partition("\nConfig search path")[0].strip()
+        return f"there is no key {unknown[1]!r}; {help_pages.meant(unknown[1])}"
     if missing := _MISSING.search(text):
-        known = sorted(text.partition("Available options")[2].split()[2:])
-        said = nearest(missing[2], known)
-        close = f"{said}\nthere are: " if said.startswith("did") else "there are: "
-        own = _OWN_CORPUS.format(name=missing[2]) if missing[1] == "corpus" else ""
-        return f"{missing[0]}; {close}{', '.join(known) or 'none'}{own}"
+        known = text.partition("Available options")[2].split()[2:]
+        own = f"your own: FOLDER/{missing[1]}/{missing[2]}.yaml and --config-dir FOLDER"
+        return f"{missing[0]}; {nearest(missing[2], known)}\n{own}"
     quoting = "\nquote a value with special characters: \"key='a <value>'\""
     return text + quoting * ("override_grammar" in text)

@@ -1,11 +1,19 @@
-"""`bipe finish RUN`: end an unfinished run now: cool the learning rate down, then write the model.
+"""bipe finish RUN[@STEP] [key=value ...]: end an unfinished run now, and write its model.
 
-    bipe finish runs/mine/bipe_rope                        # from its newest checkpoint
-    bipe finish runs/mine/bipe_rope cooldown=200
-    bipe finish runs/mine/bipe_rope@1600 name=cool_1600    # a run of its own from there
+Its learning rate falls on a line from what it is to 0. The same command again resumes.
+  RUN           a run; it goes on from its newest checkpoint
+  RUN@STEP      one of its checkpoints: the end becomes a run of its own, and RUN stays as it is
+  cooldown      optimizer steps of the fall; 0: none, only write the model; default: a tenth of the
+                steps so far, and no more than were planned
+  name, out     of a run of its own; default: RUN_STEP, beside RUN
+  trainer.*, attention, compile, recompute, checkpoint_every, validate_every, log_every ...
+                how it is trained, as for bipe pretrain --config-file RUN/config.yaml
+  allowed_targets  [yours]: your own packages, if not let in before
 
-The rate falls on a line from what it is to 0. The same command again resumes. A run of its own
-begins as a copy up to that step, so that several can be cooled down from one trunk
+  bipe finish runs/mine/bipe_rope
+  bipe finish runs/mine/bipe_rope@1600 cooldown=200 name=cool_1600
+
+A run of its own begins as a copy up to that step, so that several can be cooled down from one trunk
 (schedule=constant or wsd; Haegele et al., 2405.18392); each equals a run that was planned so.
 """
 
@@ -24,21 +32,6 @@ from train.fit import runs
 from train.fit.checkpoints.places import Place, at_step, find_place, manifest_of
 from train.fit.record import read_sessions
 
-USAGE = """usage: bipe finish RUN[@STEP] [key=value ...]
-
-End an unfinished run now: its learning rate falls on a line from what it is to 0, then the model
-is written. The same command again resumes.
-  RUN           a run; it goes on from its newest checkpoint
-  RUN@STEP      one of its checkpoints: the end becomes a run of its own, and RUN stays as it is
-  cooldown      optimizer steps of the fall; 0: none, only write the model; default: a tenth of the
-                steps so far, and no more than were planned
-  name, out     of a run of its own; default: RUN_STEP, beside RUN
-  trainer.*, attention, compile, recompute, checkpoint_every, validate_every, log_every ...
-                how it is trained, as for bipe pretrain --config-file RUN/config.yaml
-  allowed_targets  [yours]: your own packages, if not let in before
-
-  bipe finish runs/mine/bipe_rope
-  bipe finish runs/mine/bipe_rope@1600 cooldown=200 name=cool_1600"""
 _COOLED = "train.fit.optim.cooled"
 _SHARE = 10  # of the steps so far, by default
 _OWN = ("cooldown", "name", "out")
@@ -48,16 +41,16 @@ _HOW = runs.FREE | {"validate_every"}
 def main(words: list[str]) -> int:
     """Run the command on its arguments; return the exit status."""
     if {"-h", "--help"} & {*words} or not words:
-        print(USAGE)
+        print(__doc__)
         return 0
+    keys = [word.partition("=")[0] for word in words if "=" in word]
     places = [word for word in words if "=" not in word]
     options = dict(word.split("=", 1) for word in words if word.partition("=")[0] in _OWN)
     rest = [word for word in words if "=" in word and word.partition("=")[0] not in _OWN]
     if len(places) != 1:
         raise ConfigError(f"one run must be given, was: {' '.join(places) or 'none'}")
-    for word in rest:
-        key = word.partition("=")[0]
-        if key.partition(".")[0] not in _HOW and key not in _HOW:
+    for key in keys:
+        if not {key, key.partition(".")[0]} & {*_OWN, *_HOW}:
             near = nearest(key, [*_OWN, *_HOW])
             raise ConfigError(f"{key} cannot be set here, since it may change the run; {near}")
     place, cooldown = find_place(places[0], key="RUN"), _number(options.get("cooldown"))
@@ -72,7 +65,7 @@ def main(words: list[str]) -> int:
     if place.checkpoint is None:
         print(f"{place.home} is finished", file=sys.stderr)
         return 0
-    if not any(word.startswith("allowed_targets=") for word in rest):
+    if "allowed_targets" not in keys:
         rest.append(f"allowed_targets=[{','.join(runs.allowed_of(place.home))}]")
     before = len(read_sessions(place.home))
     try:

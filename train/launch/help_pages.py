@@ -9,18 +9,23 @@ from __future__ import annotations
 import re
 import shutil
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
 from train.errors import ConfigError, nearest
-from train.launch.commands import COMMANDS, HELP, Command
+from train.launch.commands import COMMANDS, Command
 
 WIDTH = 110  # columns, where the terminal has them
 _KEY = re.compile(r"( *)(\w+):(?: +(.*?))?(?: +# (.*))?")
 _DEFAULT = re.compile(r"^  - (?:override /)?(\w+): (\w+)", re.MULTILINE)
 _BASE = re.compile(r"^  - (\w+)$", re.MULTILINE)
 _INTERNAL = ("defaults", "hydra")
+# Groups that are chosen inside others.
+_PLACES = {"tokenizer": "corpus.tokenizer", "segmenter": "corpus.sources.SOURCE.segmenter"}
+_OF_OTHERS = ("command", "experiment")  # groups that set keys of others
+
+Keys = dict[str, tuple[str, str]]  # default and comment of each key, by its full name
 
 
 def usage() -> str:
@@ -49,37 +54,33 @@ Set HYDRA_FULL_ERROR=1 to show full tracebacks."""
 
 
 def help_page(command: Command, words: Sequence[str]) -> str:
-    """Return the help of a command; words: those beside --help, of which one may be a topic.
+    """Return the help of a command; words: those behind --help, of which the first is the topic.
 
     A topic is a key, a group, GROUP=OPTION, or all. ConfigError for any other.
     """
-    group, _, option = words[-1].partition("=") if words else ("", "", "")
-    if {*words[-2:-1]} & {*HELP} and group in groups() and option in options(group):
-        return "\n".join(options(group)[option])
-    known, helps = {"all", *groups(), *keys()}, [word in HELP for word in words]
-    topics = (
-        word
-        for at, word in enumerate(words)
-        if not word.startswith("-") and "=" not in word and (word in known or any(helps[:at]))
-    )  # a word before --help may also be a run, for example
-    topic = next(topics, None)
-    if topic is None:
+    if not words:
         return _page(command)
+    topic, _, option = words[0].partition("=")
     if topic == "all":
         listed = (f"  {name}: {', '.join(options(name))}" for name in groups())
         return "\n".join(["Groups (GROUP=OPTION):", *listed, "", *_config()])
     if topic in groups():
-        return _group(command.name, topic)
-    lines = [line for line in _lines(command.name) if re.match(rf"{re.escape(topic)}[.:]", line)]
-    group = topic.partition(".")[0]
-    if not lines and group in groups():  # a key of an option
-        shown_keys = {key.strip() for each in options(group) for key in _keys_of(group, each)[1:]}
-        lines = sorted(key for key in shown_keys if re.match(rf"{re.escape(topic)}[.:]", key))
-    if not lines:
-        said = nearest(topic, known)
-        cure = said if said.startswith("did") else "--help all lists them"
-        raise ConfigError(f"--help {topic}: there is no such key or group; {cure}")
-    return "\n".join(lines)
+        lines = options(topic)
+        return "\n".join(lines[option]) if option in lines else _group(command.name, topic)
+    known = keys(command.name)
+    if found := {key: each for key, each in known.items() if f"{key}.".startswith(f"{topic}.")}:
+        return "\n".join(_lines(found))
+    raise ConfigError(f"--help {topic}: there is no such key or group; {meant(topic)}")
+
+
+def meant(name: str) -> str:
+    """Return which key or group a word may mean that is none."""
+    known = [*groups(), *keys()]
+    ends = [repr(key) for key in known if key.endswith(f".{name.rpartition('.')[2]}")]
+    if ends:
+        return f"did you mean {' or '.join(ends)}?"
+    said = nearest(name, known)
+    return said if said.startswith("did") else "--help all lists them"
 
 
 def _page(command: Command) -> str:
@@ -88,11 +89,11 @@ def _page(command: Command) -> str:
     lines += ["", *_wrapped(f"Options: {', '.join(names)}")]
     if command.sections:
         lines.append("Keys (KEY=VALUE) and their defaults:")
-    for heading, block in _sections():
+    for heading, block in sections():
         if heading.startswith(tuple(command.sections)):
-            keys = _with_own(shown(block), command.name)
-            kept = (key for key in keys if key.split(":")[0] not in command.leave_out)
-            lines += [f"  {_cut(key, 2)}" for key in kept]
+            own = _with_own(shown(block), command.name).items()
+            kept = {key: each for key, each in own if key not in command.leave_out}
+            lines += [_cut(f"  {line}") for line in _lines(kept)]
     if command.groups:
         listed = ", ".join(f"{name} ({len(options(name))})" for name in command.groups)
         lines += _wrapped(f"Groups (GROUP=OPTION) and their number of options: {listed}")
@@ -105,48 +106,40 @@ def _group(command: str, name: str) -> str:
     lines = [f"{name}=OPTION", ""]
     for option, text in options(name).items():
         comments = (line[2:] for line in text if line.startswith("# ") and "@package" not in line)
-        told = f"  {option:<18}  {next(comments, '')}"
-        lines += textwrap.wrap(told, _width(), subsequent_indent=" " * 22, break_long_words=False)
-    default = dict(_DEFAULT.findall("\n".join([*_config(), *_own(command)]))).get(name, "")
-    more = [*_keys_of(name, default, command), f"--help {name}=OPTION shows one with its keys."]
-    return "\n".join([*lines, "", *more])
+        lines += _wrapped(f"  {option:<18}  {next(comments, '')}", indent=22)
+    default = _default(name, command)
+    if of_default := _with_own(_of_option(name, default), command):
+        lines += ["", f"Keys of {name}={default}:"]
+        lines += [_cut(f"  {line}") for line in _lines(of_default)]
+    return "\n".join([*lines, f"--help {name}=OPTION shows one with its keys."])
 
 
-def _keys_of(name: str, option: str, command: str = "") -> list[str]:
+def keys(command: str = "") -> Keys:
+    """Return all keys of conf/; of a group those of all options, as its default option has them."""
+    found: Keys = {}
+    for group in groups():
+        if group not in _OF_OTHERS:
+            for option in (*options(group), _default(group, command)):
+                found |= _of_option(group, option)
+    for _, block in sections():
+        found |= shown(block)
+    return _with_own(found, command)
+
+
+def _default(group: str, command: str) -> str:
+    chosen = _DEFAULT.findall("\n".join([*_config(), *_own(command)]))
+    return dict(chosen).get(group, "")
+
+
+def _of_option(group: str, option: str) -> Keys:
     """Return the keys of an option, those of the options that it starts from included."""
-
-    def own(option: str) -> dict[str, str]:
-        lines = options(name).get(option, [])
-        bases = [base for base in _BASE.findall("\n".join(lines)) if base != "_self_"]
-        found = {key: line for base in bases for key, line in own(base).items()}
-        keys = [line for line in shown(lines) if not line.startswith("_")]
-        return found | {line.partition(":")[0]: line for line in keys}
-
-    keys = _with_own([f"{name}.{key}" for key in own(option).values()], command)
-    return [f"Keys of {name}={option}:", *(_cut(f"  {key}") for key in keys)] if keys else []
-
-
-def keys() -> list[str]:
-    """Return all keys of config.yaml by their full names."""
-    return [line.partition(":")[0] for line in _lines()]
-
-
-# Groups that are chosen inside others.
-_PLACES = {"tokenizer": "corpus.tokenizer", "segmenter": "corpus.sources.SOURCE.segmenter"}
-
-
-def full_names(name: str) -> list[str]:
-    """Return the keys of conf/ whose last part is a name, such as optimizer.lr for lr."""
-    found = set(keys())
-    for group in set(groups()) - {"command", "experiment"}:  # which set keys of the others
-        place = _PLACES.get(group, group)
-        for lines in options(group).values():
-            found |= {f"{place}.{key.partition(':')[0]}" for key in shown(lines)}
-    return sorted(key for key in found if key.endswith(f".{name}"))
-
-
-def _lines(command: str = "") -> list[str]:
-    return _with_own([line for _, block in _sections() for line in shown(block)], command)
+    lines, found = options(group).get(option, []), dict[str, Any]()
+    for base in _BASE.findall("\n".join(lines)):
+        if base != "_self_":
+            found |= _of_option(group, base)
+    place = _PLACES.get(group, group)
+    own = {key: each for key, each in shown(lines).items() if not key.startswith("_")}
+    return found | {f"{place}.{key}": each for key, each in own.items()}
 
 
 def _own(command: str) -> list[str]:
@@ -154,22 +147,21 @@ def _own(command: str) -> list[str]:
     return options("command").get(command, [])
 
 
-def _with_own(lines: list[str], command: str) -> list[str]:
-    """Return lines of keys with the defaults that a command has of its own."""
-    own = {line.partition(":")[0]: line for line in shown(_own(command))}
-    made = []
-    for line in lines:
-        key, _, comment = own.get(line.partition(":")[0], line).partition("  ")
-        comment = comment.strip() or line.partition("  ")[2].strip()
-        made.append(f"{key:<30}  {comment}".rstrip())
-    return made
+def _with_own(found: Keys, command: str) -> Keys:
+    """Return keys with the defaults that a command has of its own."""
+    own = shown(_own(command))
+    return found | {
+        key: (own[key][0], own[key][1] or comment)
+        for key, (_, comment) in found.items()
+        if key in own
+    }
 
 
 def _config() -> list[str]:
     return resources.files("conf").joinpath("config.yaml").read_text().splitlines()
 
 
-def _sections() -> Iterator[tuple[str, list[str]]]:
+def sections() -> Iterator[tuple[str, list[str]]]:
     """Yield the paragraphs of config.yaml: their headings, and the lines of their keys."""
     for paragraph in "\n".join(_config()).split("\n\n"):
         lines = paragraph.splitlines()
@@ -179,19 +171,18 @@ def _sections() -> Iterator[tuple[str, list[str]]]:
             yield lines[0].partition(":")[0], lines
 
 
-def shown(lines: Sequence[str]) -> list[str]:
-    """Return keys with full names, one per line, from lines of YAML."""
-    made: list[str] = []
-    path: list[str] = []
+def shown(lines: Sequence[str]) -> Keys:
+    """Return the keys in lines of YAML."""
+    made, path = Keys(), list[str]()
     for line in lines:
         if line.startswith("  ") and line.lstrip().startswith("# "):  # a comment goes on
-            made[-1] += " " + line.strip(" #")
+            key, (value, comment) = made.popitem()
+            made[key] = (value, f"{comment} {line.strip(' #')}")
         elif match := _KEY.fullmatch(line):
             indent, name, value, comment = match.groups()
             path = [*path[: len(indent) // 2], name]
             if value and path[0] not in _INTERNAL:
-                key = f"{'.'.join(path)}: {value}"
-                made.append(f"{key:<30}  {comment}" if comment else key)
+                made[".".join(path)] = (value, comment or "")
     return made
 
 
@@ -207,14 +198,19 @@ def options(group: str) -> dict[str, list[str]]:
     return {name[: -len(".yaml")]: files[name].read_text().splitlines() for name in sorted(files)}
 
 
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, _width(), subsequent_indent="  ", break_on_hyphens=False)
+def _lines(found: Mapping[str, tuple[str, str]]) -> list[str]:
+    return [
+        f"{f'{key}: {value}':<30}  {comment}".rstrip() for key, (value, comment) in found.items()
+    ]
+
+
+def _wrapped(text: str, *, indent: int = 2) -> list[str]:
+    return textwrap.wrap(text, _width(), subsequent_indent=" " * indent, break_on_hyphens=False)
 
 
 def _width() -> int:
     return max(80, min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns))
 
 
-def _cut(line: str, indent: int = 0) -> str:
-    room = _width() - indent
-    return line if len(line) <= room else f"{line[: room - 4]} ..."
+def _cut(line: str) -> str:
+    return line if len(line) <= _width() else f"{line[: _width() - 4]} ..."

@@ -35,13 +35,15 @@ def search(made: Sweep) -> tuple[list[Trial], list[Outcome]]:
     study = _study(Path(options.storage), seed=options.seed)
     done: list[tuple[Trial, Outcome]] = []
     for batch in _batches(study, space, n_trials=options.n_trials, n_jobs=options.n_jobs):
-        parts = []
-        for _, params in batch:
-            words = tuple(f"{key}={value}" for key, value in params.items())
-            changes = {key.lstrip("+"): str(value) for key, value in params.items()}
-            parts.append(((*fixed, *words), changes))
+        asked = [
+            Trial(
+                words=(*fixed, *(f"{key}={value}" for key, value in params.items())),
+                changes={key.lstrip("+"): _rounded(value) for key, value in params.items()},
+            )
+            for _, params in batch
+        ]
         try:
-            trials = made.trials(parts, endings=[f"_trial{number}" for number, _ in batch])
+            trials = made.trials(asked, endings=[f"_trial{number}" for number, _ in batch])
             for trial in trials:
                 _require_validation(trial)
         except UserError:
@@ -49,10 +51,8 @@ def search(made: Sweep) -> tuple[list[Trial], list[Outcome]]:
                 study.tell(number, state=TrialState.FAIL)
             raise
         for (number, _), trial, outcome in zip(batch, trials, made.run(trials), strict=True):
-            if outcome.loss is None or not math.isfinite(outcome.loss):
-                study.tell(number, state=TrialState.PRUNED)
-            else:
-                study.tell(number, outcome.loss)
+            lost = outcome.loss is None or not math.isfinite(outcome.loss)
+            study.tell(number, *([None, TrialState.PRUNED] if lost else [outcome.loss]))
             done.append((trial, outcome))
     if study.get_trials(states=(TrialState.COMPLETE,)):
         best = study.best_trial
@@ -101,6 +101,10 @@ def _distribution(override: Any) -> Any:
     if all(isinstance(each, int) for each in (low, high, step or 1)):
         return IntDistribution(low, high, log=log, step=step or 1)
     return FloatDistribution(low, high, log=log, step=step)
+
+
+def _rounded(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _study(journal: Path, *, seed: int) -> Any:

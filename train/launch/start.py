@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from train.errors import ConfigError
 from train.launch.commands import LAUNCHED, loaded
-from train.launch.composition import composed, resolved, resolved_anyway
+from train.launch.composition import composed, resolved
 from train.launch.run import OF_TRAINING, log_to_stderr, run_command
 from train.launch.words import Typed
 
@@ -26,30 +26,36 @@ def start(typed: Typed) -> int:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     if isinstance(sys.stdout, io.TextIOWrapper):  # in a pipe too, warnings follow what they are of
         sys.stdout.reconfigure(line_buffering=True)
-    command = typed.command
+    command, name = typed.command, typed.command.name
     log_to_stderr()
     if typed.has("multirun"):
         if alone := next(filter(typed.has, ("plan", "cfg", "config-file")), None):
             raise ConfigError(f"--{alone} is for one run: remove -m")
         return _many(typed)
-    if command.examines:
-        return _examine(typed)
+    if command.names_study and typed.study is command:  # the machine alone
+        if beside := {*typed.options} - {"ranks", "json"}:
+            raise ConfigError(
+                f"--{min(beside)} is of a study; name its command: bipe {name} pretrain"
+            )
+        return int(loaded(command.call)(None, study=name, options=typed.options))
     config = composed(typed)
     if typed.has("cfg"):
         _show(typed, config)
+    elif command.examines:
+        return _examine(typed, config)
     elif typed.has("plan"):
         from train.config import Config
 
-        values, notes = resolved_anyway(command.name, config)
-        loaded("commands.before.plan:show")(
-            Config.from_config(values), command=command.name, notes=notes, as_json=typed.has("json")
-        )
-    elif _asks_for_job(command.name, config):
+        notes = list[str]()
+        checked = Config.from_config(resolved(name, config, notes=notes))
+        show = loaded("commands.before.plan:show")
+        show(checked, command=name, notes=notes, as_json=typed.has("json"))
+    elif _asks_for_job(name, config):
         from train.launch import slurm
 
-        return slurm.submit_one(command.name, resolved(command.name, config), words=typed.words)
+        return slurm.submit_one(name, resolved(name, config), words=typed.words)
     else:
-        run_command(command.name, resolved(command.name, config))
+        run_command(name, resolved(name, config))
     return 0
 
 
@@ -89,27 +95,16 @@ def _show(typed: Typed, config: DictConfig) -> None:
     print(OmegaConf.to_yaml(config, resolve=typed.has("resolve")), end="")
 
 
-def _examine(typed: Typed) -> int:
+def _examine(typed: Typed, config: DictConfig) -> int:
     """Run a command that describes a study, which needs no data and no checkpoint yet."""
     from omegaconf import OmegaConf
 
     from train.config import Config
 
-    command, config = typed.command, None
-    if command.names_study and typed.study is command:  # the machine alone
-        if beside := [*typed.overrides, *({"cfg", "config-file", "config-dir"} & {*typed.options})]:
-            raise ConfigError(
-                f"{command.name}: name the command of the study before {beside[0]}: bipe "
-                f"{command.name} pretrain ..."
-            )
-    else:
-        made = composed(typed)
-        if typed.has("cfg"):
-            _show(typed, made)
-            return 0
-        if made.get("data") is None:  # that of the checkpoint
-            OmegaConf.update(made, "data", "${out}/data", merge=False)
-        plain: Any = OmegaConf.to_container(made, resolve=True)
-        unread = OF_TRAINING if command.computes else {}
-        config = Config.from_config({**plain, **unread}, calls=command.computes)
-    return int(loaded(command.call)(config, study=typed.study.name, options=typed.options) or 0)
+    if config.get("data") is None:  # that of the checkpoint
+        OmegaConf.update(config, "data", "${out}/data", merge=False)
+    plain: Any = OmegaConf.to_container(config, resolve=True)
+    computes = typed.command.computes
+    checked = Config.from_config({**plain, **(OF_TRAINING if computes else {})}, calls=computes)
+    made = loaded(typed.command.call)(checked, study=typed.study.name, options=typed.options)
+    return int(made or 0)

@@ -70,43 +70,30 @@ class Sweep:
     def here(self) -> bool:
         return bool(self.master.hydra.launcher["_target_"] == _HERE)
 
-    def trials(
-        self,
-        parts: Sequence[tuple[tuple[str, ...], dict[str, str]]],
-        *,
-        endings: Sequence[str] = (),
-    ) -> list[Trial]:
-        """Compose, check and name the trials of (words, changes); nothing is written.
+    def trials(self, asked: Sequence[Trial], *, endings: Sequence[str] = ()) -> list[Trial]:
+        """Compose, check and name trials; nothing is written.
 
         endings: of the names, where later trials may differ in keys that these share.
         """
         from train.config import Config
 
         found = []
-        for words, changes in parts:
-            with _named(" ".join(f"{k}={v}" for k, v in changes.items())):
-                config = self.context.config_loader.load_sweep_config(self.master, list(words))
-                own = without_hydra(config, command=self.command, swept=changes)
-                plain = resolved(self.command, allowing(self.command, own, words))
+        for trial in asked:
+            with _named(trial):
+                load = self.context.config_loader.load_sweep_config
+                config = load(self.master, list(trial.words))
+                own = without_hydra(config, command=self.command, swept=trial.changes)
+                plain = resolved(self.command, allowing(self.command, own, trial.words))
                 Config.from_config(plain)
-                unnamed = config.name is None
-                found.append(Trial(words=words, changes=changes, config=plain, unnamed=unnamed))
+                found.append(replace(trial, config=plain, unnamed=config.name is None))
         if self.command not in TRAINS:
             return found
         names = trial_names(self.command, found, endings=endings)
-        made = [
-            replace(
-                trial,
-                name=name,
-                words=(*trial.words, f"name={name}"),
-                config={**trial.config, "name": name},
-            )
-            for trial, name in zip(found, names, strict=True)
-        ]
-        for trial in made:
-            with _named(str(trial)):
+        found = [trial.named(name) for trial, name in zip(found, names, strict=True)]
+        for trial in found:
+            with _named(trial):
                 check_trial(self.command, trial)
-        return made
+        return found
 
     def run(self, trials: Sequence[Trial]) -> list[Outcome]:
         """Run the trials by Hydra's launcher; each has an outcome, whatever happened to it."""
@@ -210,8 +197,8 @@ def composed_sweep(typed: Typed) -> Iterator[Sweep]:
         yield made
 
 
-def combinations(made: Sweep) -> Iterator[tuple[tuple[str, ...], dict[str, str]]]:
-    """Yield the words of each trial, and the swept keys among them with their values."""
+def combinations(made: Sweep) -> Iterator[Trial]:
+    """Yield the trials, which are not composed yet."""
     from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from omegaconf import OmegaConf
@@ -226,7 +213,7 @@ def combinations(made: Sweep) -> Iterator[tuple[tuple[str, ...], dict[str, str]]
     for combination in batch:
         pairs = (word.partition("=") for word in combination)
         changes = {key.lstrip("+"): value for key, _, value in pairs if key in swept}
-        yield tuple(combination), changes
+        yield Trial(words=tuple(combination), changes=changes)
 
 
 def report_faults(trials: Sequence[Trial], outcomes: Sequence[Outcome]) -> int:
@@ -262,9 +249,9 @@ def _outcome(done: Any) -> Outcome:
 
 
 @contextmanager
-def _named(trial: str) -> Iterator[None]:
+def _named(trial: Trial) -> Iterator[None]:
     """Put the trial before the message of what it is refused for."""
     try:
         yield
     except (ConfigError, RunError) as error:
-        raise type(error)(f"{trial}: {error}" if trial else str(error)) from error
+        raise type(error)(f"{trial}: " * bool(trial.changes) + str(error)) from error

@@ -15,8 +15,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,10 @@ class Trial:
     def __str__(self) -> str:
         return " ".join(f"{key}={value}" for key, value in self.changes.items()) or "the only trial"
 
+    def named(self, name: str) -> Trial:
+        words = (*self.words, f"name={name}")
+        return replace(self, name=name, words=words, config={**self.config, "name": name})
+
 
 def check_trial(command: str, trial: Trial) -> None:
     """Raise what the trial would be refused for, as far as it is known before it runs."""
@@ -69,35 +74,30 @@ def trial_names(command: str, trials: Sequence[Trial], *, endings: Sequence[str]
 
     endings: of a search, whose later trials are not known; then a name holds all that it changes.
     """
-    single = [_single(command, trial) for trial in trials]
-    if any(word.lstrip("+").startswith("name=") for trial in trials for word in trial.words):
-        _require_unique(
-            trials,
-            single,
-            cure="remove name, since the names of trials show what the sweep changes",
+    configs = [Config.from_config(trial.config) for trial in trials]
+    names = [config.name or default_name(command, config) for config in configs]
+    if not any(word.lstrip("+").startswith("name=") for trial in trials for word in trial.words):
+        told = {key for key in trials[0].changes if _tells_apart(key, trials, names)}
+        pairs = list(zip(trials, configs, strict=True))
+        for whole in (False, True):
+            made = (_name(command, *pair, set() if endings else told, whole) for pair in pairs)
+            names = [name + end for name, end in zip_longest(made, endings, fillvalue="")]
+            if len({*names}) == len(names):
+                return names
+    name, count = Counter(names).most_common(1)[0]
+    if count > 1:
+        same = [str(trial) for trial, own in zip(trials, names, strict=True) if own == name]
+        raise ConfigError(
+            f"name={name} would be the same for {count} trials ({'; '.join(same)}); each must "
+            "differ from the others, and name be left out: names show what the sweep changes"
         )
-        return single
-    if endings:
-        made = [_name(command, trial, set(), _rounded) for trial in trials]
-        return [name + end for name, end in zip(made, endings, strict=True)]
-    told = {key for key in trials[0].changes if _tells_apart(key, trials, single)}
-    for write in (_short, _long):
-        made = [_name(command, trial, told, write) for trial in trials]
-        if len(set(made)) == len(made):
-            return made
-    _require_unique(trials, made, cure="each trial must differ from the others")
-    return made
+    return names
 
 
 def default_name(command: str, config: Config, *, changed: str = "", seeded: bool = False) -> str:
     module = COMMANDS[command].call.partition(":")[0]
     name: str = loaded(f"{module}:default_name")(config, changed=changed, seeded=seeded)
     return name
-
-
-def _single(command: str, trial: Trial) -> str:
-    config = Config.from_config(trial.config)
-    return config.name or default_name(command, config)
 
 
 def _tells_apart(key: str, trials: Sequence[Trial], names: Sequence[str]) -> bool:
@@ -110,22 +110,20 @@ def _tells_apart(key: str, trials: Sequence[Trial], names: Sequence[str]) -> boo
     return len(values) == len(found)
 
 
-def _name(command: str, trial: Trial, told: set[str], write: Callable[[str, str], str]) -> str:
-    config = Config.from_config(trial.config)
+def _name(command: str, trial: Trial, config: Config, told: set[str], whole: bool) -> str:
     changed = "".join(
-        f"_{write(key, value)}"
+        f"_{_short(key, value, whole=whole)}"
         for key, value in trial.changes.items()
         if key not in told and key != _SEED
     )
     if config.name is None or trial.unnamed:
-        name = default_name(command, config, changed=changed, seeded=_SEED in trial.changes)
-    else:  # an experiment's, with the seed at its end or without
-        base = stem(config.name, config.seed)
-        end = config.name.removeprefix(base)
-        if not end and _SEED in trial.changes and _SEED not in told:
-            end = f"_seed{config.seed}"
-        name = f"{base}{changed}{end}"
-    return _limited(name)
+        seeded = _SEED in trial.changes
+        return _limited(default_name(command, config, changed=changed, seeded=seeded))
+    base = stem(config.name, config.seed)  # an experiment's, with the seed at its end or without
+    end = config.name.removeprefix(base)
+    if not end and _SEED in trial.changes and _SEED not in told:
+        end = f"_seed{config.seed}"
+    return _limited(f"{base}{changed}{end}")
 
 
 def chosen_name(choice: str | None, typed: Mapping[str, str], *, encoding: Any) -> str:
@@ -142,38 +140,28 @@ def chosen_name(choice: str | None, typed: Mapping[str, str], *, encoding: Any) 
     return _limited(name + "".join(f"_{_short(*each)}" for each in changes.items()))
 
 
-def _limited(name: str) -> str:
-    if len(name) <= _LONGEST:
+def _limited(name: str, longest: int = _LONGEST) -> str:
+    if len(name) <= longest:
         return name
-    return f"{name[:_LONGEST]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    return f"{name[:longest]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
-def _short(key: str, value: str) -> str:
-    last = re.split(r"[.@]", key)[-1]
-    text = value.strip("'\"")
-    if (number := _number(text)) is not None:
+def _short(key: str, value: str, *, whole: bool = False) -> str:
+    """Return a change as a part of a name, with the last part of its key or the whole of it."""
+    last, text = re.split(r"[.@]", key)[-1], value.strip("'\"")
+    number = _number(text)
+    if whole:
+        return f"{_word(key)}_{number or _word(text)}"
+    if number is not None:
         return f"{last}{number}"
     if text in ("true", "false", "null"):
         return f"{last}_{text}"
     return _word(text.rstrip("/").rpartition("/")[2]) or last
 
 
-def _rounded(key: str, value: str) -> str:
-    text = value.strip("'\"")
-    return _short(key, value if _number(text) is None else f"{float(text):.4g}")
-
-
-def _long(key: str, value: str) -> str:
-    text = value.strip("'\"")
-    return f"{_word(key)}_{_number(text) or _word(text)}"
-
-
 def _word(text: str) -> str:
     """Return a text as a part of a file name."""
-    word = re.sub(r"[^A-Za-z0-9.+-]+", "_", text).strip("_.")
-    if len(word) <= _LONGEST_WORD:
-        return word
-    return f"{word[:_LONGEST_WORD]}_{hashlib.sha256(text.encode()).hexdigest()[:6]}"
+    return _limited(re.sub(r"[^A-Za-z0-9.+-]+", "_", text).strip("_."), _LONGEST_WORD)
 
 
 def _number(text: str) -> str | None:
@@ -183,12 +171,3 @@ def _number(text: str) -> str | None:
     except ValueError:
         return None
     return text if re.fullmatch(r"-?\d+", text) else f"{value:.12g}"
-
-
-def _require_unique(trials: Sequence[Trial], names: Sequence[str], *, cure: str) -> None:
-    name, count = Counter(names).most_common(1)[0]
-    if count > 1:
-        same = [str(trial) for trial, own in zip(trials, names, strict=True) if own == name]
-        raise ConfigError(
-            f"name={name} would be the same for {count} trials ({'; '.join(same)}); {cure}"
-        )

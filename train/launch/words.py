@@ -52,104 +52,82 @@ class Typed:
 
 def read(command: Command, words: Sequence[str]) -> Typed:
     """Read the words behind a command; ConfigError for the first that is none of its words."""
-    study, options, overrides = command, {}, list[str]()
-    names = _by_name(command)
+    study, options, overrides = command, dict[str, str](), list[str]()
     rest = list(words)
-    before = ""
     while rest:
         word = rest.pop(0)
-        if _is_override(word):
-            overrides.append(_override(study, word))
-        elif word.startswith("-"):
-            name, given, value = word.partition("=")
-            if name not in names:
-                raise _no_option(command, name, names)
-            name, option = names[name]
-            if option.value and not given:
-                value = rest.pop(0) if rest else ""
-            if option.value and not value:
-                raise ConfigError(f"{name} needs {option.value}")
-            if given and not option.value:
-                raise ConfigError(f"{name} takes no value, was: {word}")
-            if not option.key:
-                options[name[2:]] = value
-            elif "=" in option.key:
-                overrides.append(option.key)
+        if word.startswith("-"):
+            name, option, value = _option(word, rest, command, study)
+            if option.key:
+                overrides.append(option.key + value)
             else:
-                overrides.append(f"{option.key}={verbatim(value) if option.text else value}")
-        elif fault := _spaced(before, word, rest[0] if rest else ""):
-            raise ConfigError(fault)
+                options[name[2:]] = value
         elif command.names_study and study is command:
             if word not in STUDIES:
                 raise ConfigError(
                     f"{command.name}: there is no command {word!r}; {nearest(word, STUDIES)}"
                 )
             study = COMMANDS[word]
-            names |= {each: got for each, got in _by_name(study).items() if got[1].key}
-        elif study.positional:
-            overrides.append(f"{study.positional}={verbatim(word)}")
         else:
-            raise ConfigError(
-                f"{study.name} expects KEY=VALUE, was: {word!r}; {_meant(study, word)}"
-                f"bipe {study.name} --help lists the keys"
-            )
-        before = word if _is_override(word) else ""
+            overrides.append(_override(study, word))
     return Typed(
         command=command, study=study, overrides=tuple(overrides), options=options,
         words=tuple(words),
     )  # fmt: skip
 
 
-def _by_name(command: Command) -> dict[str, tuple[str, Option]]:
-    short = {each.short: (name, each) for name, each in command.options.items() if each.short}
-    return short | {name: (name, each) for name, each in command.options.items()}
+def _option(word: str, rest: list[str], *commands: Command) -> tuple[str, Option, str]:
+    """Return the name, the option and the value of a word, which may be the first of the rest."""
+    name, given, value = word.partition("=")
+    known = {
+        short: (long, option)
+        for command in reversed(commands)
+        for long, option in command.options.items()
+        if option.key or command is commands[0]
+        for short in (long, option.short or long)
+    }
+    if name not in known:
+        raise ConfigError(
+            f"{commands[-1].name}: there is no option {name}; {nearest(name, [*known, '--help'])}"
+        )
+    name, option = known[name]
+    if given and not option.value:
+        raise ConfigError(f"{name} takes no value, was: {word}")
+    if option.value and not given:
+        value = rest.pop(0) if rest else ""
+    if option.value and not value:
+        raise ConfigError(f"{name} needs {option.value}")
+    return name, option, verbatim(value) if option.text else value
 
 
 def _override(command: Command, word: str) -> str:
     name, given, value = word.partition("=")
+    if not name or not (given or word.startswith("~")):
+        if name and command.positional:
+            return f"{command.positional}={verbatim(word)}"
+        raise ConfigError(
+            f"{command.name} expects KEY=VALUE without spaces, was: {word!r}; "
+            f"{_meant(command, word)}bipe {command.name} --help lists the keys"
+        )
     if command.continues and _OF_CHECKPOINT.match(word):
         raise ConfigError(f"{command.name}: remove {word}; the checkpoint sets it")
     name = command.renames.get(name, name)
     texts = [option.key for option in command.options.values() if option.text]
-    if name in texts and not _QUOTED.fullmatch(value):
+    if f"{name}=" in texts and not _QUOTED.fullmatch(value):
         value = verbatim(value)
     return f"{name}{given}{value}"
-
-
-def _is_override(word: str) -> bool:
-    return word[:1] not in ("-", "=") and ("=" in word or word.startswith("~"))
-
-
-def _spaced(before: str, word: str, after: str) -> str:
-    """Return what is wrong with a word that a space separates from its key; empty if nothing is."""
-    if before.endswith(","):
-        return f"a list of values must have no spaces, was: {before}{word}"
-    if before.endswith("=") or "=" in (word[:1], after[:1]):
-        return f"KEY=VALUE must have no spaces around =, was: {word!r}"
-    return ""
-
-
-def _no_option(command: Command, option: str, known: Mapping[str, object]) -> ConfigError:
-    others = [name for name, each in COMMANDS.items() if option in each.options]
-    if others:
-        return ConfigError(f"{option} is for {', '.join(others)}, not for bipe {command.name}")
-    close = difflib.get_close_matches(option, [*known, "--help"], n=1)
-    cure = f"did you mean {close[0]!r}?" if close else f"bipe {command.name} --help lists the keys"
-    return ConfigError(f"{command.name}: there is no option {option}; {cure}")
 
 
 def _meant(command: Command, word: str) -> str:
     """Return "did you mean ...? " for a word without a key, if that can be known."""
     longer = [each for each in COMMANDS if each.startswith(f"{command.name} ")]
     if close := difflib.get_close_matches(f"{command.name} {word}", longer, cutoff=0.8):
-        meant = f"bipe {close[0]}"
-    elif command.continues or command.examines:
-        meant = f"{'encoding' if command.examines else 'checkpoint'}={word}"
-    elif command.name == "prepare":
-        meant = f"corpus=text {_SOURCE}={word}" if _is_place(word) else ""
-    else:
-        meant = f"out={word}" if _is_place(word) or "/" in word else ""
-    return f"did you mean {meant}? " if meant else ""
+        return f"did you mean bipe {close[0]}? "
+    if not ("/" in word or command.examines or _is_place(word)):
+        return ""
+    keys = {"prepare": f"corpus=text {_SOURCE}", "explain": "encoding"}
+    key = keys.get(command.name, "checkpoint" if command.continues else "out")
+    return f"did you mean {key}={word}? "
 
 
 def opened(word: str) -> str:

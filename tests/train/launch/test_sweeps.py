@@ -3,19 +3,16 @@
 The names of runs hold what changes, in one order, the seed last.
 """
 
-import functools
-import itertools
 import os
 
 import optuna
 import pytest
 from optuna.storages.journal import JournalFileBackend
 
-from tests.train.studies import composed, curve, typed
+from tests.train.studies import curve, typed
 from tests.train.test_distributed import LIMIT_S, TWO, start
 from train.errors import ConfigError
 from train.launch import composition, sweeps
-from train.launch.trials import Trial, trial_names
 
 
 @pytest.fixture
@@ -140,66 +137,6 @@ def test_a_search_of_nothing_or_without_a_validation_loss_is_refused(bipe, tmp_p
         assert runs_in(tmp_path) == []
 
 
-def names(*words, command="pretrain", **swept):
-    """The names of the trials that sweep these keys ("__" is a dot)."""
-    keys = [key.replace("__", ".") for key in swept]
-    trials = []
-    for values in itertools.product(*swept.values()):
-        changes = dict(zip(keys, values, strict=True))
-        made = tuple(f"{key}={value}" for key, value in changes.items())
-        trials.append(Trial(words=(*words, *made), changes=changes, config=composed(*words, *made)))
-    return trial_names(command, trials)
-
-
-@pytest.mark.parametrize(
-    ("swept", "made"),
-    [
-        ({"encoding": ("rope",)}, ["rope"]),
-        ({"schedule": ("wsd", "cosine")}, ["bipe_rope_wsd", "bipe_rope_cosine"]),
-        (
-            {"recompute": ("true", "false")},
-            [f"bipe_rope_recompute_{on}" for on in ("true", "false")],
-        ),
-        ({"clip": ("null", "1.0")}, ["bipe_rope_clip_null", "bipe_rope_clip1"]),
-        ({"data": ("/a/data", "/b/data")}, ["bipe_rope_data_a_data", "bipe_rope_data_b_data"]),
-        (
-            {"seed": ("0", "1"), "encoding": ("rope",), "optimizer__lr": ("1e-3", "1e-2")},
-            [f"rope_lr{rate}_seed{seed}" for seed in "01" for rate in ("0.001", "0.01")],
-        ),
-    ],
-)
-def test_what_a_sweep_changes_is_in_the_name_and_the_seed_comes_last(swept, made):
-    assert names(**swept) == made
-
-
-def test_the_name_of_an_experiment_keeps_its_seed_at_the_end():
-    both = {"encoding": ("rope", "alibi"), "seed": ("0", "1")}
-    small = functools.partial(names, "experiment=arithmetic_small")
-    assert small(**both) == ["rope_0", "rope_1", "alibi_0", "alibi_1"]
-    assert small(seed=("2", "3"), optimizer__lr=("0.1",)) == ["bipe_rope_2", "bipe_rope_3"]
-    rates = small(seed=("2",), optimizer__lr=("0.1", "0.2"))
-    assert rates == ["bipe_rope_lr0.1_2", "bipe_rope_lr0.2_2"]
-
-
-def test_a_name_of_the_user_that_trials_would_share_is_refused():
-    with pytest.raises(ConfigError) as told:
-        names("name=mine", seed=("0", "1"))
-    assert str(told.value) == (
-        "name=mine would be the same for 2 trials (seed=0; seed=1); "
-        "remove name, since the names of trials show what the sweep changes"
-    )
-    assert names("name='mine_${seed}'", seed=("0", "1")) == ["mine_0", "mine_1"]
-    with pytest.raises(ConfigError, match="each trial must differ from the others"):
-        names(seed=("1", "1"))
-
-
-def test_a_long_name_is_cut_and_stays_its_own():
-    long = tuple(f"{letter * 90}" for letter in "ab")
-    found = names(report__title=long, generate__prompt=long, generate__file=long)
-    assert len(set(found)) == 8
-    assert max(map(len, found)) < 200
-
-
 OWN = "_target_: bipe.encodings.RoPE\nhead_width: 16\ntheta: 70.0\n"
 
 
@@ -246,13 +183,35 @@ def test_a_run_has_the_name_of_the_encoding_that_was_typed(named, words, name):
 @pytest.mark.parametrize(
     ("words", "made"),
     [
-        ("encoding=rope,hirope", ["rope", "hirope"]),
-        ("encoding=mine_1,rope seed=0,1",
-         ["mine_1_seed0", "mine_1_seed1", "rope_seed0", "rope_seed1"]),
-        ("encoding=rope encoding.theta=1e3,1e4 seed=2", ["rope_theta1000", "rope_theta10000"]),
+        ("encoding=rope,hirope", "rope hirope"),
+        ("encoding=mine_1,rope seed=0,1", "mine_1_seed0 mine_1_seed1 rope_seed0 rope_seed1"),
+        ("encoding=rope encoding.theta=1e3,1e4 seed=2", "rope_theta1000 rope_theta10000"),
         ("encoding=rope encoding.theta=1e3 clip=1.0,null",
-         ["rope_theta1000_clip1", "rope_theta1000_clip_null"]),
+         "rope_theta1000_clip1 rope_theta1000_clip_null"),
+        ("schedule=wsd,cosine", "bipe_rope_wsd bipe_rope_cosine"),
+        ("report.out=/a/data,/b/data", "bipe_rope_report.out_a_data bipe_rope_report.out_b_data"),
+        ("name='mine_${seed}' seed=0,1", "mine_0 mine_1"),
+        # The name of an experiment keeps its seed at the end.
+        ("experiment=arithmetic_small encoding=rope,alibi seed=0,1",
+         "rope_0 rope_1 alibi_0 alibi_1"),
+        ("experiment=arithmetic_small seed=2,3", "bipe_rope_2 bipe_rope_3"),
+        ("experiment=arithmetic_small optimizer.lr=0.1,0.2 seed=2",
+         "bipe_rope_lr0.1_2 bipe_rope_lr0.2_2"),
     ],
 )  # fmt: skip
-def test_the_runs_of_a_sweep_are_named_by_what_was_typed(named, words, made):
-    assert named("-m", *words.split()) == made
+def test_what_a_sweep_changes_is_in_the_name_and_the_seed_comes_last(named, words, made):
+    assert named("-m", *words.split()) == made.split()
+
+
+def test_a_name_that_trials_would_share_is_refused(named):
+    told = r"name=mine would be the same for 2 trials \(seed=0; seed=1\); each must differ"
+    with pytest.raises(ConfigError, match=told):
+        named("-m", "name=mine", "seed=0,1")
+
+
+def test_a_long_name_is_cut_and_stays_its_own(named):
+    long = ",".join(letter * 90 for letter in "ab")
+    keys = ("report.title", "generate.prompt", "generate.file")
+    found = named("-m", *(f"{key}={long}" for key in keys))
+    assert len(set(found)) == 8
+    assert max(map(len, found)) < 200

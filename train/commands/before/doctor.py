@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from segmenters.wording import counted
-from train.commands.before.needs import Finding, compiler, grammars, needs
+from train.commands.before.needs import Finding, compiler, grammars, needs, warned
 from train.config import Config
 from train.errors import ConfigError, RunError, install_command
 from train.fit.flops import product_rate
@@ -64,7 +64,7 @@ def doctor(config: Config | None, *, study: str, options: Mapping[str, str]) -> 
     if config is not None and not rank():
         found += needs(config, command=study)
     if world() is not None or int(ranks):
-        found += _links(int(ranks))
+        found.append(_links(int(ranks)))
     if rank():
         return 0
     if "json" in options:
@@ -86,17 +86,14 @@ def _machine(config: Config | None) -> Iterator[Finding]:
     yield compiler()
     yield disk("out", Path(config.out if config is not None else "runs"))
     yield disk("TMPDIR", Path(tempfile.gettempdir()))
-    if has_wandb_key():
-        yield Finding("wandb", "ok", "there is a key: logger=wandb works online")
-    else:
-        yield Finding("wandb", "ok", "there is no key: logger=wandb works offline", "wandb login")
+    key = has_wandb_key()
+    text = f"there is {'a' if key else 'no'} key: logger=wandb works {'on' if key else 'off'}line"
+    yield Finding("wandb", "ok", text, "" if key else "wandb login")
     yield grammars(needed_by="code cut by statements (granularity=logical)")
     for extra, module in _EXTRAS.items():
-        if find_spec(module) is not None:
-            yield Finding(extra, "ok", f"{module} is installed (optional)")
-        else:
-            cure = install_command(extra)
-            yield Finding(extra, "ok", f"{module} is not installed (optional)", cure)
+        cure = "" if find_spec(module) is not None else install_command(extra)
+        text = f"{module} is {'not ' * bool(cure)}installed (optional)"
+        yield Finding(extra, "ok", text, cure)
 
 
 def _devices() -> Finding:
@@ -119,9 +116,7 @@ def _threads() -> Finding:
     cores = len(affinity(0)) if affinity else os.cpu_count() or 1
     threads = torch.get_num_threads()
     text = f"{counted(threads, 'thread')} on {counted(cores, 'core')}"
-    if threads <= cores:
-        return Finding("threads", "ok", text)
-    return Finding("threads", "warn", text, f"export OMP_NUM_THREADS={cores}")
+    return warned("threads", text, f"export OMP_NUM_THREADS={cores}" * (threads > cores))
 
 
 def _precision() -> Finding:
@@ -134,10 +129,8 @@ def _precision() -> Finding:
     chosen = fast_precision()
     text = f"{rate(full)} in float32, {rate(half)} in bfloat16; training uses {chosen}"
     slower = half < full if chosen == "bf16-mixed" else half > 1.5 * full
-    if not slower:
-        return Finding("precision", "ok", text)
     other = "32-true" if chosen == "bf16-mixed" else "bf16-mixed"
-    return Finding("precision", "warn", text, f"trainer.precision={other}")
+    return warned("precision", text, f"trainer.precision={other}" * slower)
 
 
 def disk(name: str, folder: Path) -> Finding:
@@ -158,32 +151,21 @@ def disk(name: str, folder: Path) -> Finding:
         cure = "set out=FOLDER to a folder that you can write to"
         cure = "export TMPDIR=FOLDER" if name == "TMPDIR" else cure
         return Finding(name, "fail", f"{place} cannot be written: {fault.strerror or fault}", cure)
-    text = f"{place}: {free / 1e9:.1f} GB free, {speed / 1e6:,.0f} MB/s when writing"
+    cure = "use a local disk, or raise checkpoint_every" * (speed < _SLOW)
     if free < _LITTLE:
-        return Finding(
-            name, "warn", text, "free some space, or set another folder (out=FOLDER, TMPDIR)"
-        )
-    if speed < _SLOW:
-        return Finding(name, "warn", text, "use a local disk, or raise checkpoint_every")
-    return Finding(name, "ok", text)
+        cure = "free some space, or set another folder (out=FOLDER, TMPDIR)"
+    text = f"{place}: {free / 1e9:.1f} GB free, {speed / 1e6:,.0f} MB/s when writing"
+    return warned(name, text, cure)
 
 
-def _links(ranks: int) -> Iterator[Finding]:
-    from train.commands.before.links import measure_here, measure_started
+def _links(ranks: int) -> Finding:
+    from train.commands.before.links import measured
 
-    started = world()
     try:
-        links = measure_here(ranks or 1) if started is None else measure_started(started)
+        return Finding("links", "ok", measured(ranks))
     except RunError as fault:
         cure = "export GLOO_SOCKET_IFNAME=lo, or the name of the network interface between nodes"
-        yield Finding("links", "fail", str(fault), cure)
-        return
-    if links is not None:
-        text = (
-            f"{links.ranks} processes with {links.backend}: {links.seconds * 1e6:,.0f} us per "
-            f"all-reduce of one number, {links.bytes_per_second / 1e6:,.0f} MB/s for 16 MB"
-        )
-        yield Finding("links", "ok", text)
+        return Finding("links", "fail", str(fault), cure)
 
 
 def _print(found: Sequence[Finding]) -> None:

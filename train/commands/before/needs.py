@@ -52,6 +52,11 @@ class Finding:
     cure: str = ""
 
 
+def warned(name: str, text: str, cure: str) -> Finding:
+    """Return a finding that is in order if it has no cure."""
+    return Finding(name, "warn" if cure else "ok", text, cure)
+
+
 def require(config: Config, *, command: str) -> None:
     """Raise MissingPackage for all packages, programs and compilers that a command will lack.
 
@@ -141,19 +146,19 @@ def _of_classes(section: Any) -> Iterator[Finding]:
     """Yield the packages that the classes of a section need."""
     for node in _nodes(section):
         name = str(node.get(TARGET)).rpartition(".")[2]
+        own = node.get("packages") if name == "PackageCode" else None
+        wanted = {one: f"pip install {one}" for one in own or () if one != "stdlib"}
         if name in _BY_CLASS:
             module, extra = _BY_CLASS[name]
-            yield _package(module, needed_by=name, cure=install_command(extra))
-        for one in node.get("packages") or () if name == "PackageCode" else ():
-            if one != "stdlib":
-                yield _package(one, needed_by=name, cure=f"pip install {one}")
+            wanted[module] = install_command(extra)
+        for module, cure in wanted.items():
+            yield _package(module, needed_by=name, cure=cure)
 
 
 def _package(module: str, *, needed_by: str, cure: str) -> Finding:
-    needed = f"{needed_by} needs {module}"
     if find_spec(module) is not None:
-        return Finding(module, "ok", f"{needed}: installed")
-    return Finding(module, "fail", f"{needed}, which is not installed", cure)
+        return Finding(module, "ok", f"{needed_by} needs {module}: installed")
+    return Finding(module, "fail", f"{needed_by} needs {module}, which is not installed", cure)
 
 
 def _scoring(config: Config) -> Iterator[Finding]:
@@ -213,7 +218,7 @@ def grammars(*, needed_by: str, language: str | None = None) -> Finding:
         f"{needed_by}: files in {', '.join(missing)} are cut at physical lines, since their "
         "grammars are not installed, or of a version that tree-sitter cannot read"
     )
-    return Finding("grammars", "warn", text, install_command("code"))
+    return warned("grammars", text, install_command("code"))
 
 
 def _files(config: Config, command: str) -> Iterator[Finding]:

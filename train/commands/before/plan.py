@@ -18,6 +18,7 @@ from bipe.decoder import DecoderConfig
 from train.commands.extend import stretched
 from train.commands.pretrain import decoder_of, default_name, rows_of
 from train.config import Config, encoding_name
+from train.config.sections import Rows
 from train.data.rows.choices import Curriculum, Stages
 from train.data.rows.datamodule import LMDataModule
 from train.data.store.folder import folders_of
@@ -26,7 +27,7 @@ from train.errors import ConfigError, DataError, RunError
 from train.fit import runs
 from train.fit.checkpoints.reading import find_base_run
 from train.fit.flops import step_flops
-from train.fit.machine import fast_precision
+from train.fit.machine import fast_precision, placed
 from train.fit.optim import optimizer_of
 from train.fit.plan.plan import Data, Device, Measured, Placing, Plan, Schedule, make_plan
 from train.fit.plan.text import as_numbers, lines
@@ -166,8 +167,11 @@ def _schedule(config: Config, command: str) -> Schedule:
 
 
 def _placing(config: Config, notes: list[str]) -> Placing:
-    trainer, ranks, started = config.trainer, _ranks(config, notes), world()
-    nodes = int(trainer.get("num_nodes", 1)) if started is None else started.nodes
+    started = world()
+    trainer = config.trainer if started is None else placed(config.trainer, started)
+    nodes = int(trainer.get("num_nodes", 1))
+    local = _devices(trainer, config.rows, nodes, notes)
+    ranks = local * nodes
     strategy: Any = trainer.get("strategy", "auto")
     sharded = isinstance(strategy, Mapping) and str(strategy.get(TARGET)).endswith(".Sharded")
     replicas = int(strategy.get("replicas", 1)) if sharded else 1
@@ -185,7 +189,7 @@ def _placing(config: Config, notes: list[str]) -> Placing:
         kinds = ("cuda",)
     return Placing(
         ranks=ranks,
-        local=max(1, ranks // nodes),
+        local=local,
         shards=ranks // replicas if sharded else 1,
         buckets=ranks > 1 and not sharded,
         context=config.context_parallel,
@@ -194,25 +198,23 @@ def _placing(config: Config, notes: list[str]) -> Placing:
     )
 
 
-def _ranks(config: Config, notes: list[str]) -> int:
-    started = world()
-    if started is not None:
-        return started.size
-    devices, nodes = config.trainer.get("devices", 1), int(config.trainer.get("num_nodes", 1))
+def _devices(trainer: Mapping[str, Any], rows: Rows, nodes: int, notes: list[str]) -> int:
+    """Return the number of devices of each node."""
+    devices = trainer.get("devices", 1)
     if isinstance(devices, list):
-        return len(devices) * nodes
-    if str(devices) in ("-1", "auto"):
-        found = torch.cuda.device_count()
-        if not found and str(devices) == "-1":
-            rows, found = config.rows, 1
-            if rows.micro_batch != "auto":  # one micro-batch each
-                found = max(1, rows.global_batch // (rows.micro_batch * nodes))
-            notes.append(
-                "trainer.devices=-1 is all GPUs of a machine, and this one has none: planned for "
-                f"{found * nodes}; set trainer.devices to plan for others"
-            )
-        return max(1, found) * nodes
-    return int(devices) * nodes
+        return len(devices)
+    if str(devices) not in ("-1", "auto"):
+        return int(devices)
+    found = torch.cuda.device_count()
+    if not found and str(devices) == "-1":
+        if rows.micro_batch != "auto":  # one micro-batch each
+            found = rows.global_batch // (rows.micro_batch * nodes)
+        found = max(1, found)
+        notes.append(
+            "trainer.devices=-1 is all GPUs of a machine, and this one has none: planned for "
+            f"{found * nodes}; set trainer.devices to plan for others"
+        )
+    return max(1, found)
 
 
 def _measured(out: Path) -> Measured | None:
@@ -225,11 +227,10 @@ def _measured(out: Path) -> Measured | None:
             described = json.loads((path.parent / runs.MODEL / MODEL_CONFIG).read_text())
             decoder = DecoderConfig(**described["decoder"])
             length = described["notes"]["row_length"]
-            found_rates: list[Any] = [row.get("tokens_per_second") for row in read_numbers(path)]
-            rates = [*filter(None, found_rates)]
-        except (OSError, ValueError, KeyError, TypeError):
+            rates: list[Any] = [row.get("tokens_per_second") for row in read_numbers(path)]
+            speed = statistics.median(filter(None, rates))
+        except (OSError, ValueError, KeyError, TypeError):  # without a rate too
             continue
-        if rates:
-            flops = step_flops(decoder, row_length=length).model * statistics.median(rates)
-            return Measured(run=str(path.parent), flops_per_second=flops)
+        flops = step_flops(decoder, row_length=length).model * speed
+        return Measured(run=str(path.parent), flops_per_second=flops)
     return None
