@@ -221,6 +221,14 @@ class ByteTable:
             anchors = _anchors_of_bytes("".join(parts), bytes_, starts, ends)
         return np.maximum.accumulate(np.clip(anchors, low, high)) - low, exact
 
+    def exact_anchors(self, text: str, ids: npt.NDArray[np.int64]) -> Anchors | None:
+        """Return anchors [tokens], with or without a space before the text; None if not exact."""
+        for prefix in (0, 1):  # SentencePiece writes a space
+            anchors, exact = self.anchors_of_parts([text], ids, [len(ids)], [prefix])
+            if exact[0]:
+                return anchors
+        return None
+
     def anchors(self, text: str, ids: npt.ArrayLike, *, prefix: int = 0) -> Anchors:
         """Return anchors [tokens] of the ids [tokens] of the text.
 
@@ -302,11 +310,9 @@ def anchors_of_encoding(text: str, encoding: Any, table: ByteTable | None) -> An
     # By bytes where that is possible, since offsets may be trimmed of white space.
     real = np.array(encoding.attention_mask, dtype=bool)
     if table is not None:
-        ids = np.array(encoding.ids, dtype=np.int64)[real]
-        for prefix in (0, 1):
-            anchors, exact = table.anchors_of_parts([text], ids, [len(ids)], [prefix])
-            if exact[0]:
-                return anchors
+        anchors = table.exact_anchors(text, np.array(encoding.ids, dtype=np.int64)[real])
+        if anchors is not None:
+            return anchors
     return anchors_from_offsets(text, np.array(encoding.offsets).reshape(-1, 2)[real])
 
 

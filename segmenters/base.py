@@ -221,7 +221,9 @@ class Segmenter(ABC):
         return {
             "segmenter": public_name(type(self)),
             "version": self.version,
-            "parameters": {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)},
+            "parameters": {
+                f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self) if f.init
+            },
             "versions": self.versions(),
         }
 

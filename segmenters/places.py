@@ -61,11 +61,6 @@ class Walk:
         return match
 
     def skip(self, place: int) -> None:
-        """Continue at `place`, unless the walk is past it."""
-        if place > self.place:
-            self.place = place
-
-    def resume(self, place: int) -> None:
         """Continue at `place`, which may be in the last match, but behind its start."""
         self.place = max(place, self.start + 1)
 

@@ -79,13 +79,12 @@ class SegmentMarks(PipelineStepWithTokenizer):  # type: ignore[misc]
     def _marks(self, ids: np.ndarray, table: ByteTable) -> Marks:
         text = self.tokenizer.decode(ids.tolist())
         spelled = np.flatnonzero(~np.isin(ids, self._silent))
-        for prefix in (0, 1):  # SentencePiece writes a space before the text
-            found, exact = table.anchors_of_parts([text], ids[spelled], [len(spelled)], [prefix])
-            if exact[0]:
-                anchors = np.zeros(len(ids), dtype=np.int64)
-                anchors[spelled] = found
-                return mark(np.maximum.accumulate(anchors), (self.segmenter.cut(text),))
-        raise ValueError(
-            "its ids do not decode to text: they come from another tokenizer, or "
-            "shuffle_chunk_size has split a character"
-        )
+        found = table.exact_anchors(text, ids[spelled])
+        if found is None:
+            raise ValueError(
+                "its ids do not decode to text: they come from another tokenizer, or "
+                "shuffle_chunk_size has split a character"
+            )
+        anchors = np.zeros(len(ids), dtype=np.int64)
+        anchors[spelled] = found
+        return mark(np.maximum.accumulate(anchors), (self.segmenter.cut(text),))

@@ -54,10 +54,17 @@ _LEVELS = {"physical": ("line",), "logical": ("statement", "method", "class")}
 _MACHINES = ("haskell", "python")
 # How a logical line at the left margin starts; other lines are inside of something.
 _MARGINS = {
-    "python": r"(?P<definition>@|(?:async\s+def|def|class)\b)|(?P<comment>#)|(?P<other>\S)",
-    "haskell": r"(?P<comment>--|\{-)|(?P<other>#|(?:import|default|infix[lr]?|foreign)"
-    r"(?![\w']))|(?P<definition>\S)",
+    "python": re.compile(
+        r"(?P<indent>)(?:(?P<definition>@|(?:async\s+def|def|class)\b)|(?P<comment>#)|(?P<other>\S))"
+    ),
+    "haskell": re.compile(
+        r"(?P<indent>)(?:(?P<comment>--|\{-)|(?P<other>#|(?:import|default|infix[lr]?|foreign)"
+        r"(?![\w']))|(?P<definition>\S))"
+    ),
 }
+_PYTHON_LINE = re.compile(
+    r"(?P<indent>[ \t]*+)(?:(?P<definition>@|(?:async\s+def|def)\b)|(?P<comment>#)|(?P<other>\S))"
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -151,10 +158,10 @@ class Lines(Segmenter):
         cuts = cuts_from_ends(self._statement_ends(text, language), len(text))
         if language is None:
             return (cuts,)
-        classes = _definitions(text, cuts, language)
+        classes = _definitions(text, cuts, _MARGINS[language])
         if language != "python":
             return (cuts, classes, classes)
-        return (cuts, np.union1d(classes, _python_methods(text, cuts)), classes)
+        return (cuts, np.union1d(classes, _definitions(text, cuts, _PYTHON_LINE)), classes)
 
     def versions(self) -> dict[str, str]:
         """Return the versions of tree-sitter and of the grammar of a language that is named."""
@@ -211,41 +218,16 @@ class Lines(Segmenter):
         return python_lines.PythonLines()
 
 
-def _definitions(text: str, lines: Cuts, language: str) -> Cuts:
-    """Return the cuts of top-level definitions, a subset of `lines`, those of logical lines."""
-    margin = re.compile(_MARGINS[language])
+def _definitions(text: str, lines: Cuts, pattern: re.Pattern[str]) -> Cuts:
+    """Return where definitions of any depth begin, and what follows each, among logical lines.
+
+    `pattern` tells them from comments and others, by the indentation that it allows.
+    """
     ends: list[int] = []
-    comments = -1  # where the run of comments directly above this line starts
-    kind = ""  # of the last line at the margin: "definition", "decorator" or "other"
+    depths: list[int] = []  # of the definitions around this line
+    comments, decorated = -1, False  # where the comments directly above this line start
     for place in lines[:-1].tolist():
-        match = margin.match(text, place)
-        if match is None:
-            comments = -1
-            continue
-        if match.lastgroup == "comment":
-            comments = place if comments < 0 else comments
-            continue
-        before, kind = kind, match.lastgroup or ""
-        if match[0] == "@":
-            kind = "decorator"
-        if before == "definition" if kind == "other" else before != "decorator":
-            ends.append(place if comments < 0 else comments)
-        comments = -1
-    return np.array(sorted({0, *ends, int(lines[-1])}), dtype=np.int64)
-
-
-_PYTHON_LINE = re.compile(
-    r"(?P<indent>[ \t]*+)(?:(?P<definition>@|(?:async\s+def|def)\b)|(?P<comment>#)|(?P<other>\S))"
-)
-
-
-def _python_methods(text: str, lines: Cuts) -> Cuts:
-    """Return where functions of any depth begin, and what follows each; `lines` are logical."""
-    ends: list[int] = []
-    depths: list[int] = []  # of the functions around this line
-    comments, decorated = -1, False
-    for place in lines[:-1].tolist():
-        match = _PYTHON_LINE.match(text, place)
+        match = pattern.match(text, place)
         if match is None or match.lastgroup == "comment":
             comments = -1 if match is None else place if comments < 0 else comments
             continue

@@ -15,11 +15,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from segmenters.documents.parts import Part, Reader
+from segmenters.documents.parts import EOL, Part, Reader
 from segmenters.places import Walk
 
-_EOL = r"(?:\r\n?|\n|\Z)"
-_REST = rf"[^\r\n]*+{_EOL}"
+_REST = rf"[^\r\n]*+{EOL}"
 _LINE_END = r"(?=[ \t]*+(?:[\r\n]|\Z))"
 
 
@@ -52,7 +51,7 @@ _MARKUPS: Final = {
             rf"[^\]\r\n]{{0,200}}+\]{_LINE_END}|\w{{1,20}}::\S{{0,500}}\[|//(?!/)"
             rf"|\.(?=[^\s.])|\||'''|<<<|(?:={{4,}}|\*{{4,}}|_{{4,}}|--|~{{4,}}){_LINE_END})",
             r"(?P<item>[ \t]*+(?:[*.-]{1,5}|\d{1,4}\.|[a-z]\.|<[\d.]{1,3}>)[ \t]+(?=\S)"
-            rf"|\S[^\r\n:]{{0,100}}:{{2,4}}(?=[ \t]|{_EOL}))",
+            rf"|\S[^\r\n:]{{0,100}}:{{2,4}}(?=[ \t]|{EOL}))",
             r"(?P<literal>[ \t]++(?=\S))",
         ),
         underlined=True,

@@ -12,10 +12,9 @@ import re
 from collections.abc import Iterator
 
 from segmenters.documents.html import BLOCKS
-from segmenters.documents.parts import Part, View, spliced
-from segmenters.places import BLANK_LINES, Walk, past
+from segmenters.documents.parts import EOL, Part, Reader, View, spliced
+from segmenters.places import Walk, past
 
-_EOL = r"(?:\r\n?|\n|\Z)"
 _FENCE = r"(?P<fence>`{3,}(?=[^`\r\n]*+(?:[\r\n]|\Z))|~{3,})(?P<info>[^\r\n]*+)"
 _KINDS = (
     rf"{_FENCE}"
@@ -26,7 +25,7 @@ _KINDS = (
     r"|</?(?P<html>[A-Za-z][A-Za-z0-9]{0,20})(?=[\s/>])"
     r"|(?P<math>\$\$|\\begin\{(?P<environment>[A-Za-z]{1,20}\*?)\})|(?P<text>[^\r\n])"
 )
-_LINE = re.compile(rf"(?P<indent>[ \t]*+)(?:{_KINDS})?[^\r\n]*+{_EOL}")
+_LINE = re.compile(rf"(?P<indent>[ \t]*+)(?:{_KINDS})?[^\r\n]*+{EOL}")
 # Most lines are of kind "text" and in no table: those of paragraphs are read together, up to where
 # `plain` begins with the last one (empty behind a blank line), and so are those of an item.
 _TEXT = (
@@ -36,11 +35,11 @@ _TEXT = (
 _LINES = re.compile(
     rf"(?={_TEXT})(?:(?:{_TEXT})*+(?:[ \t]*+\r?\n)++)*+(?P<plain>(?:{_TEXT})*+)"
     rf"|(?P<indent>[ \t]*+)(?:(?P<more>(?<=[ \t]){_TEXT}(?:[ \t]++{_TEXT})*+)"
-    rf"|(?:{_KINDS})?[^\r\n]*+{_EOL})"
+    rf"|(?:{_KINDS})?[^\r\n]*+{EOL})"
 )
-_FENCE_IN_ITEM = re.compile(_FENCE + _EOL)
+_FENCE_IN_ITEM = re.compile(_FENCE + EOL)
 _QUOTED = re.compile(r"[ \t]*+>[ \t]?")
-_REST = re.compile(rf"[^\r\n]*+{_EOL}")
+_REST = re.compile(rf"[^\r\n]*+{EOL}")
 _INDENT = re.compile(r"[ \t]*+")
 _BLANK = re.compile(r"[ \t]*+(?:[\r\n]|\Z)")
 _BLANK_LINE = re.compile(r"(?:\r\n?|\n)[ \t]*+(?:\r\n?|\n)")
@@ -50,7 +49,7 @@ _MATTER = re.compile(
     r"|(?P<toml>\+\+\+)[ \t]*\n(?:(?!\+\+\+)[^\n]*\n)*+\+\+\+[ \t]*(?:\n|\Z)"
 )
 # A table without outer bars is recognised by the row below its head.
-_DELIMITERS = re.compile(rf"[ \t]*+:?-+:?[ \t]*+(?:\|[ \t]*+:?-+:?[ \t]*+)++\|?[ \t]*+{_EOL}")
+_DELIMITERS = re.compile(rf"[ \t]*+:?-+:?[ \t]*+(?:\|[ \t]*+:?-+:?[ \t]*+)++\|?[ \t]*+{EOL}")
 _RAW = frozenset(("pre", "script", "style", "textarea"))
 _CODE_INDENT = 4
 _LONGEST_DISPLAY = 5000
@@ -62,12 +61,10 @@ def parts(text: str) -> Iterator[Part]:
     return _Blocks(text).parts()
 
 
-class _Blocks:
+class _Blocks(Reader):
     def __init__(self, text: str) -> None:
-        self.text = text
+        super().__init__(text, _LINES)
         self.in_list = 0  # how far the contents of the list item above are indented
-        self.prose = False  # whether a part of prose is open
-        self.blank = True  # whether a block may start: the line above is blank
         self.begun = 0  # where the last paragraph of it begins
         self.last = ("", 0)  # kind and end of the last line that is a part of its own
         # Closing signs that are missing, and from where; of fences, from which length.
@@ -81,7 +78,7 @@ class _Blocks:
             yield Part(end=closing, kind="code", language=language)
             end = self.after_blank_lines(matter.end())
             yield Part(end=end, kind="line", paragraph=False)
-        lines = Walk(_LINES, self.text, end)
+        lines = Walk(self.line, self.text, end)
         for line in lines:
             start, kind = line.start(), line.lastgroup
             if kind == "plain":
@@ -97,7 +94,7 @@ class _Blocks:
                     yield Part(end=above, kind="marked")
                 yield from block
                 end = block[-1].end
-                lines.resume(end)
+                lines.skip(end)
                 self.prose, self.blank = False, True
                 continue
             if kind == "item" and self.prose:
@@ -244,9 +241,6 @@ class _Blocks:
     def paragraph_end(self, place: int) -> int:
         blank = _BLANK_LINE.search(self.text, place)
         return self.after_blank_lines(blank.start()) if blank else len(self.text)
-
-    def after_blank_lines(self, place: int) -> int:
-        return past(BLANK_LINES, self.text, place)
 
 
 def _width(indent: str) -> int:

@@ -18,6 +18,7 @@ from segmenters.base import Cuts, Segmenter
 from segmenters.places import BLANK_LINES, PARAGRAPH_END, Walk, past
 from segmenters.prose import rules
 
+EOL = r"(?:\r\n?|\n|\Z)"
 # Spans are short; a bound keeps the time of hostile text linear.
 _SPAN = 300
 _WRAPPED = r"\n(?![ \t]*+\n)"  # a line end in a paragraph

@@ -9,10 +9,9 @@ directives are text. Source: docutils, "reStructuredText Markup Specification".
 import re
 from collections.abc import Iterator
 
-from segmenters.documents.parts import Part, Reader
+from segmenters.documents.parts import EOL, Part, Reader
 from segmenters.places import Walk, past
 
-_EOL = r"(?:\r\n?|\n|\Z)"
 _LINE = re.compile(
     r"(?P<indent>[ \t]*+)(?:"
     r"(?P<rule>(?P<sign>[!-/:-@\[-`{-~])(?P=sign){2,}+(?=[ \t]*+(?:[\r\n]|\Z)))"
@@ -23,10 +22,10 @@ _LINE = re.compile(
     r"|(?P<item>(?:[-*+\u2022]|(?:\d{1,9}|#|[A-Za-z])[.)]|\((?:\d{1,9}|#|[a-z])\))[ \t]+"
     r"|:[\w][^:\r\n]{0,60}:(?=[ \t\r\n]))"
     r"|(?P<doctest>>>>[ \t])|(?P<text>[^\r\n])|(?P<blank>))"
-    rf"[^\r\n]*+{_EOL}"
+    rf"[^\r\n]*+{EOL}"
 )
-_UNDERLINE = re.compile(rf"([!-/:-@\[-`{{-~])\1{{2,}}+[ \t]*+{_EOL}")
-_OPTION = re.compile(rf"[ \t]+:[\w-]+:[^\r\n]*+{_EOL}")
+_UNDERLINE = re.compile(rf"([!-/:-@\[-`{{-~])\1{{2,}}+[ \t]*+{EOL}")
+_OPTION = re.compile(rf"[ \t]+:[\w-]+:[^\r\n]*+{EOL}")
 _BLANK = re.compile(r"[ \t]*+(?:[\r\n]|\Z)")
 _CODE = frozenset(
     (

@@ -5,8 +5,11 @@ The reader states the files in the field `files` of the document: a list of obje
 its own fields. A document without that field is one file.
 """
 
+from __future__ import annotations
+
+import copy
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from segmenters.base import (
@@ -33,6 +36,10 @@ class Repository(Derived):
     """
 
     lookahead = None
+    # Of a chosen document: start, start of the text, and segmenter of each file.
+    files: tuple[tuple[int, int, Segmenter], ...] = dataclasses.field(
+        default=(), init=False, repr=False
+    )
 
     @property
     def level_names(self) -> tuple[str, ...]:
@@ -40,7 +47,9 @@ class Repository(Derived):
 
     def choose(
         self, *, text: str, kind: str | None = None, name: str | None = None, meta: Meta = None
-    ) -> Segmenter:
+    ) -> Repository:
+        if self.files:
+            return self
         whole = {"path": name, "start": 0, "body": 0, "meta": meta or {}}
         files: list[Any] = [*(meta or {}).get(FIELD, [whole])]
         _require_places(files, len(text))
@@ -50,37 +59,9 @@ class Repository(Derived):
             own, piece = each.get("meta") or {}, text[each["body"] : end]
             chosen = self.of.choose(text=piece, kind=kind, name=each["path"], meta=own)
             held.append((each["start"], each["body"], chosen))
-        return _OfFiles(of=self.of, files=tuple(held))
-
-    def machine(self) -> Machine:
-        return self.of.machine()
-
-    def _coarser_machine(self, level: int) -> Machine:
-        return Never() if level == len(self.of.level_names) else self.of.level_machine(level)
-
-    def _ends(self, text: str) -> Iterable[int] | Cuts:
-        return self.choose(text=text).cut(text)
-
-    def _levels(self, text: str) -> Sequence[Iterable[int] | Cuts]:
-        return self.choose(text=text).levels(text)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class _OfFiles(Repository):
-    """The files of one document: start, start of the text, and segmenter of each."""
-
-    files: tuple[tuple[int, int, Segmenter], ...] = dataclasses.field(repr=False)
-
-    def choose(
-        self, *, text: str, kind: str | None = None, name: str | None = None, meta: Meta = None
-    ) -> Segmenter:
-        return self
-
-    def __repr__(self) -> str:
-        return repr(Repository(of=self.of))
-
-    def fingerprint(self) -> dict[str, Any]:
-        return Repository(of=self.of).fingerprint()
+        twin = copy.copy(self)
+        object.__setattr__(twin, "files", tuple(held))
+        return twin
 
     def _ends(self, text: str) -> Iterable[int]:
         for start, body, (cuts, *_) in self._cut_files(text, coarse=False):
@@ -98,8 +79,9 @@ class _OfFiles(Repository):
 
     def _cut_files(self, text: str, *, coarse: bool) -> Iterator[tuple[int, int, tuple[Cuts, ...]]]:
         """Yield start, start of the text, and cuts in it of each file; tally its characters."""
-        ends = [*(start for start, _, _ in self.files[1:]), len(text)]
-        for (start, body, segmenter), end in zip(self.files, ends, strict=True):
+        files = self.choose(text=text).files
+        ends = [*(start for start, _, _ in files[1:]), len(text)]
+        for (start, body, segmenter), end in zip(files, ends, strict=True):
             piece = text[body:end]
             with tallied() as rules:
                 levels = segmenter.levels(piece) if coarse else (segmenter.cut(piece),)
@@ -118,7 +100,7 @@ class _OfFiles(Repository):
     def _only(self) -> Segmenter:
         if len(self.files) > 1:
             raise self.refusal("file boundaries are known only for a whole document")
-        return self.files[0][2]
+        return self.files[0][2] if self.files else self.of
 
 
 def _require_places(files: list[Any], length: int) -> None:

@@ -43,11 +43,7 @@ class Derived(Segmenter):
 class Ranked(Derived):
     """The levels of another segmenter by rank, under other `names`; missing ones cut nothing."""
 
-    names: Sequence[str]
-
-    def __post_init__(self) -> None:
-        super(Ranked, self).__post_init__()
-        object.__setattr__(self, "names", tuple(self.names))
+    names: tuple[str, ...]
 
     @property
     def lookahead(self) -> int | None:
@@ -55,10 +51,7 @@ class Ranked(Derived):
 
     @property
     def level_names(self) -> tuple[str, ...]:
-        return tuple(self.names)
-
-    def cut(self, text: str) -> Cuts:
-        return self.of.cut(text)
+        return self.names
 
     def _ends(self, text: str) -> Cuts:
         return self.of.cut(text)
@@ -143,12 +136,6 @@ class Levels(Derived):
             return self.of.fingerprint()
         return super(Levels, self).fingerprint()
 
-    def cut(self, text: str) -> Cuts:
-        """Return the cuts of the first level; SegmenterError for a bound in tokens."""
-        if self._ranks[0] == 0 and self.longest is None:
-            return self.of.cut(text)
-        return self.levels(text)[0]
-
     def levels(self, text: str) -> tuple[Cuts, ...]:
         """Return the cuts of each level that is kept; SegmenterError for a bound in tokens."""
         if self.in_tokens:
@@ -163,7 +150,8 @@ class Levels(Derived):
         return self._bounded(text, anchors if self.in_tokens else None)
 
     def _ends(self, text: str) -> Cuts:
-        return self.levels(text)[0]
+        first = self._ranks[0] == 0 and self.longest is None
+        return self.of.cut(text) if first else self.levels(text)[0]
 
     @property
     def _ranks(self) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ come is never read.
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 # How many sentences before the current one count.
 _COUNTED = 5
@@ -48,8 +48,6 @@ class Habits:
     first: int
     signs: str  # of sentences before
     counted: int = 0  # ends that are in `signs`
-    # Candidates that were decided in the same surroundings.
-    decided: dict[tuple[str, str, int, int], bool] = field(default_factory=dict)
 
     def small(self, place: int) -> int:
         """Return how many more sentences begin with a small letter, up to the one at `place`."""

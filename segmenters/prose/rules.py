@@ -39,8 +39,6 @@ _CLOSE_QUOTES = frozenset(
     "\u300d\u300f\uff09\u300b\u3009\u301e\u301f\uff63\ufe42\ufe44" + lists.EITHER + lists.LATE
 )
 _DASHES = frozenset("-\u2013\u2014")
-# Characters at a place for which the rules look further back than they remember.
-_FAR = "'\"\u201d\u201c-\u2013\u2014"
 _CLOSING_QUOTES = "\"'\u2019\u201d"
 _QUOTES = "\"'`*_\u2018\u201c\u201e\u00ab\u00bb"
 _MENTIONS = frozenset("\"'`\u2018\u201c\u201e\u00ab")
@@ -50,10 +48,6 @@ _TERMINATORS = _STRONG_SET | _PLAIN_SET
 
 # How far back an open bracket is searched, in characters.
 _BRACKET_WINDOW = 160
-# Decisions on candidates within _DENSE characters of each other are cached, _MEMORY at a time, by
-# the _REMEMBERED characters before them: two windows, since a list's line is searched before a
-# word.
-_DENSE, _MEMORY, _REMEMBERED = 8, 4096, 2 * WINDOW + 1
 _ADDRESS, _ADDRESS_WINDOW = re.compile(r"<[^<>\s]+@[^<>\s]+$"), 48
 _ARMENIAN = re.compile("[\u0531-\u0587]")
 # Glued to the next sentence without doubt: "on Monday.The", "1,000.The".
@@ -91,7 +85,6 @@ def sentence_ends(
         last = length - len(text.lstrip())  # leading white space belongs to the first sentence
     items = openings(text, position, starts, next_word=next_word, thai=thai)
     item = next(items, length)
-    before = 0
     habits = Habits(text, ends, last, signs)
     usual = _USUAL - {"I"} if next_word else _USUAL
     quotes = Quotes(text, position, quoted)
@@ -116,11 +109,8 @@ def sentence_ends(
             end = not _is_bracketed(text, match.start(), last) or _is_blank_line(match["always"])
         elif kind == "lines":
             end = _is_blank_line(match[0])
-        elif kind and place - before < _DENSE:
-            end = _is_known_end(text, match, place, last, next_word, habits)
         else:  # a bullet, or what is not decided yet
             end = kind is None or _is_end(text, match, place, last, next_word, habits)
-        before = place
         if end:
             ends.append(last := place)
     while item < length:
@@ -142,28 +132,6 @@ def _is_usual(text: str, start: int, last: int) -> bool:
             return False
     first = max(last + 1, start - 2 * WINDOW)
     return text.find("(", first, start) < 0 and text.find("[", first, start) < 0
-
-
-def _is_known_end(
-    text: str, match: re.Match[str], place: int, last: int, next_word: bool, habits: Habits
-) -> bool:
-    """Return the result of `_is_end`, cached: where candidates are dense, the same ones repeat."""
-    start, known = match.start(), habits.decided
-    around = text[start : place + (ahead.REACH if next_word else 1)]
-    glued = not (text[place - 1].isspace() or text.isascii())
-    letter = text[start - 1 : start].isalpha() and not text[start - 2 : start - 1].isalnum()
-    far = text[place] in _FAR or not _STRONG_SET.isdisjoint(match[0])
-    if glued or letter or far:  # looks far back
-        return _is_end(text, match, place, last, next_word, habits)
-    since = start - last
-    small = habits.small(start) if text[place].islower() else 0
-    key = (text[max(0, start - _REMEMBERED) : start], around, min(since, _REMEMBERED), small)
-    end = known.get(key)
-    if end is None:
-        if len(known) >= _MEMORY:
-            known.clear()
-        end = known[key] = _is_end(text, match, place, last, next_word, habits)
-    return end
 
 
 def _place(text: str, match: re.Match[str], quotes: Quotes) -> int:

@@ -125,11 +125,10 @@ def without_lanes(pattern):
 
 
 def slow_ends(text, *, next_word=False):
-    """The ends that `_is_end` finds, asked about each candidate; nothing is remembered."""
+    """The ends that `_is_end` finds, asked about each candidate."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("ASCII", "ANY", "AMONG_WIDE"):
             patch.setattr(tables, name, without_lanes(getattr(tables, name)))
-        patch.setattr(sentence_rules, "_DENSE", 0)
         return sentence_rules.sentence_ends(text, next_word=next_word)
 
 
