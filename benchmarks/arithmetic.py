@@ -9,14 +9,13 @@ other comparisons at this scale nothing is claimed.
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from benchmarks.workers import parser_of, write
 from train.disk.files import read_json
 from train.evals.arithmetic import TASK
 from train.evals.rows import FILE, Journal, Row
@@ -76,9 +75,8 @@ def summary(found: Mapping[str, Mapping[int, Sequence[Row]]]) -> dict[str, Any]:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Print a table, write the JSON, say whether the claim holds."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("runs", nargs="?", type=Path, default=Path("runs/arithmetic_small"))
-    parser.add_argument("--json", type=Path)
     given = parser.parse_args(words)
     found = collected(given.runs)
     if not {"RoPE", "BiPE-RoPE"} <= set(found):
@@ -94,7 +92,7 @@ def main(words: Sequence[str] | None = None) -> int:
         )
         print(f"{name:12} {len(found[name])} seeds   {cells}")
     if given.json:
-        given.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        write(given.json, told)
     holds = ahead(found)
     print(f"BiPE-RoPE above RoPE in right tokens at {AT} operators, every seed: {holds}")
     return 0 if holds else 1

@@ -10,7 +10,6 @@ costs. All in one process, in turn, on the disk of FOLDER.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import tempfile
 import time
@@ -21,6 +20,7 @@ from typing import Any
 
 import torch
 
+from benchmarks.workers import parser_of
 from bipe import Decoder, DecoderConfig, Positions
 from train.fit.checkpoints import shards
 from train.fit.checkpoints.shards import Background
@@ -78,33 +78,21 @@ def run(
 
 def ways(background: Background) -> dict[str, Save | None]:
     """Return how checkpoints are saved."""
-
-    def file(checkpoint: dict[str, Any], path: Path) -> None:
-        AtomicCheckpointIO().save_checkpoint(checkpoint, path)
-
-    def file_behind(checkpoint: dict[str, Any], path: Path) -> None:
-        AtomicCheckpointIO(background=background).save_checkpoint(checkpoint, path)
-
-    def shards_behind(checkpoint: dict[str, Any], path: Path) -> None:
-        background.write(checkpoint, partial(shards.save, path=path))
-
+    at_once, behind = AtomicCheckpointIO(), AtomicCheckpointIO(background=background)
     return {
         "none": None,
-        "file, at once": file,
-        "file, in the background": file_behind,
-        "shards, at once": lambda checkpoint, path: shards.save(checkpoint, path),
-        "shards, in the background": shards_behind,
+        "file, at once": at_once.save_checkpoint,
+        "file, in the background": behind.save_checkpoint,
+        "shards, at once": shards.save,
+        "shards, in the background": lambda c, path: background.write(
+            c, partial(shards.save, path=path)
+        ),
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--saves", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=12, help="between two saves")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=None)
+    parser = parser_of(__doc__, saves=5, steps=12, threads=1)
+    parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     training, background = Training(), Background()

@@ -45,138 +45,113 @@ def one(name: str, **options: Any) -> DictConfig | ListConfig:
     return OmegaConf.merge(OmegaConf.load(CONF / f"{name}.yaml"), options)
 
 
-def named(name: str) -> dict[str, Any]:
-    """Return an encoding of conf/encoding as it is, with what it takes from others."""
-    return {"defaults": [name, "_self_"]}
-
-
-def flat(encoding: Any) -> dict[str, Any]:
-    """Return an encoding over tokens of the document."""
-    return {"_target_": "bipe.encodings.Flat", "encoding": encoding}
-
-
-def segments(inter: Any, intra: Any = None) -> dict[str, Any]:
-    """Return an encoding over segments, and one inside them (nothing)."""
-    return {"_target_": "bipe.encodings.Bilevel", "intra": intra or one("nope"), "inter": inter}
-
-
-def table(scale: float) -> Any:
-    """Return a learned vector for each place in a segment, which learns more slowly."""
-    return one("learned", scale=scale)
-
-
-def chain(*links: Any) -> dict[str, Any]:
-    """Return schemes whose terms add up."""
-    return {"_target_": "bipe.encodings.Chain", "links": list(links)}
-
-
-ALIBI, ROPE, KERPLE, FOX = one("alibi"), one("rope"), one("kerple"), one("fox")
-LEARNED = one("learned")
-STARTS = one("learned", length=2)  # one vector for first tokens of segments, one for all others
-PARTIAL = one("rope", part=[0.0, 0.25])  # a quarter of each head
-ALIBI_8 = one("alibi", multiplier=8.0)
-FLAT: Mapping[str, Any] = {
-    "ALiBi": ALIBI,
-    "RoPE": ROPE,
-    "KERPLE": KERPLE,
-    "FoX": FOX,
-    "ALiBi x2": one("alibi", multiplier=2.0),
+# The parts that names of models are made of, joined by " + "; "x8" behind a part is `multiplier`.
+PARTS = {
+    "ALiBi": one("alibi"),
+    "RoPE": one("rope"),
+    "KERPLE": one("kerple"),
+    "FoX": one("fox"),
     "CABLE": one("cable"),
-    "RoPE + ALiBi": chain(flat(ROPE), flat(ALIBI)),
-    "FoX + ALiBi": chain(flat(FOX), flat(ALIBI)),
-    "FoX + RoPE": chain(flat(FOX), flat(ROPE)),
-    "FoX + ALiBi + RoPE": chain(flat(FOX), flat(ALIBI), flat(ROPE)),
-    "FoX + partial RoPE": chain(flat(FOX), flat(PARTIAL)),
-    "FoX + ALiBi + partial RoPE": chain(flat(FOX), flat(ALIBI), flat(PARTIAL)),
-    "FoX + KERPLE": chain(flat(FOX), flat(KERPLE)),
-    "T5": named("t5"),
-    "FIRE": named("fire"),
-    "Sandwich": named("sandwich"),
-    "KERPLE, power": named("kerple_power"),
-    "XPOS": named("xpos"),
-    "PoPE": named("pope"),
-    "TUPE": named("tupe"),
-    "p-RoPE": named("p_rope"),
-    "RoPE, a quarter of the head": named("rope_partial"),
-    "RoPE, none in every fourth layer": named("rnope"),
-    "SWAN": named("swan"),
-    "PermuteFormer": named("permuteformer"),
-    "no encoding": named("nope"),
-    "learned table": named("learned"),
-    "sinusoidal": named("sinusoidal"),
-    "complex-order": named("complex_order"),
-    "CoPE": named("cope"),
-    "Shaw": named("shaw"),
-    "Transformer-XL": named("transformer_xl"),
-    "TENER": named("tener"),
-    "XLNet": named("xlnet"),
-    "DeBERTa": named("deberta"),
+    "T5": one("t5"),
+    "partial RoPE": one("rope", part=[0.0, 0.25]),  # a quarter of each head
+    "TUPE in segments": one("tupe"),
+    "RoPE in segments": one("rope"),
+    "table": one("learned"),
+    "table in segments": one("learned"),
+    "table x0.1": one("learned", scale=0.1),  # which learns more slowly
+    "table x0.03": one("learned", scale=0.03),
+    "starts": one("learned", length=2),  # one vector for first tokens of segments, one for others
 }
-BILEVEL: Mapping[str, Any] = {
-    "BiPE-RoPE": segments(ROPE, LEARNED),
-    "RoPE below, BiPE-RoPE above": named("flat_below"),
-    "RoPE on both levels": named("bilevel_rope"),
-    "HiRoPE": named("hirope"),
-    "BiPE-ALiBi": segments(one("alibi", multiplier=96.0), LEARNED),
-    "segments ALiBi x8": segments(ALIBI_8),
-    "ALiBi + segments ALiBi x2": chain(flat(ALIBI), segments(one("alibi", multiplier=2.0))),
-    "ALiBi + segments ALiBi x8": chain(flat(ALIBI), segments(ALIBI_8)),
-    "ALiBi + segments ALiBi x32": chain(flat(ALIBI), segments(one("alibi", multiplier=32.0))),
-    "ALiBi + segments KERPLE": chain(flat(ALIBI), segments(KERPLE)),
-    "ALiBi + segments T5": chain(flat(ALIBI), segments(one("t5"))),
-    "ALiBi + segments FoX": chain(flat(ALIBI), segments(FOX)),
-    "ALiBi + segments RoPE": chain(flat(ALIBI), segments(ROPE)),
-    "KERPLE + segments KERPLE": chain(flat(KERPLE), segments(KERPLE)),
-    "KERPLE + segments ALiBi x8": chain(flat(KERPLE), segments(ALIBI_8)),
-    "RoPE + segments ALiBi x8": chain(flat(ROPE), segments(ALIBI_8)),
-    "RoPE + segments KERPLE": chain(flat(ROPE), segments(KERPLE)),
-    "RoPE + segments FoX": chain(flat(ROPE), segments(FOX)),
-    "RoPE + ALiBi + segments ALiBi x8": chain(flat(ROPE), flat(ALIBI), segments(ALIBI_8)),
-    "FoX + segments ALiBi x8": chain(flat(FOX), segments(ALIBI_8)),
-    "FoX + segments ALiBi x32": chain(flat(FOX), segments(one("alibi", multiplier=32.0))),
-    "FoX + segments KERPLE": chain(flat(FOX), segments(KERPLE)),
-    "FoX + segments FoX": chain(flat(FOX), segments(FOX)),
-    "FoX + segments RoPE": chain(flat(FOX), segments(ROPE)),
-    "FoX + table in segments": chain(flat(FOX), segments(one("nope"), LEARNED)),
-    "FoX + table + segments FoX": chain(flat(FOX), segments(FOX, LEARNED)),
-    "FoX + starts": chain(flat(FOX), segments(one("nope"), STARTS)),
-    "FoX + ALiBi + starts": chain(flat(FOX), flat(ALIBI), segments(one("nope"), STARTS)),
-    "FoX + starts + segments ALiBi x8": chain(flat(FOX), segments(ALIBI_8, STARTS)),
-    "FoX + RoPE in segments": chain(flat(FOX), segments(one("nope"), ROPE)),
-    "FoX + ALiBi + RoPE in segments": chain(flat(FOX), flat(ALIBI), segments(one("nope"), ROPE)),
-    "FoX + ALiBi + RoPE in segments + segments ALiBi x8": chain(
-        flat(FOX), flat(ALIBI), segments(ALIBI_8, ROPE)
-    ),
-    "FoX + ALiBi + RoPE in segments + segments FoX": chain(
-        flat(FOX), flat(ALIBI), segments(FOX, ROPE)
-    ),
-    "FoX + RoPE + segments FoX": chain(flat(FOX), flat(ROPE), segments(FOX)),
-    "FoX + BiPE-RoPE": chain(flat(FOX), segments(ROPE, LEARNED)),
-    "FoX + ALiBi + segments FoX": chain(flat(FOX), flat(ALIBI), segments(FOX)),
-    "FoX + ALiBi + BiPE-RoPE": chain(flat(FOX), flat(ALIBI), segments(ROPE, LEARNED)),
-    "FoX + ALiBi + segments ALiBi x8": chain(flat(FOX), flat(ALIBI), segments(ALIBI_8)),
-    "RoPE in segments + segments KERPLE": segments(KERPLE, ROPE),
-    "RoPE in segments + segments FoX": segments(FOX, ROPE),
-    "table + segments FoX": segments(FOX, LEARNED),
-    "table x0.1 + segments ALiBi x96": segments(one("alibi", multiplier=96.0), table(0.1)),
-    "FoX + ALiBi + table x0.1 + segments ALiBi x8": chain(
-        flat(FOX), flat(ALIBI), segments(ALIBI_8, table(0.1))
-    ),
-    "FoX + ALiBi + table x0.03 + segments ALiBi x8": chain(
-        flat(FOX), flat(ALIBI), segments(ALIBI_8, table(0.03))
-    ),
-    "FoX + ALiBi + table x0.03 + segments FoX": chain(
-        flat(FOX), flat(ALIBI), segments(FOX, table(0.03))
-    ),
-    "FoX + ALiBi + TUPE in segments + segments ALiBi x8": chain(
-        flat(FOX), flat(ALIBI), segments(ALIBI_8, one("tupe"))
-    ),
-    "FoX + partial RoPE + segments FoX": chain(flat(FOX), flat(PARTIAL), segments(FOX)),
-    "FoX + ALiBi + partial RoPE + segments FoX": chain(
-        flat(FOX), flat(ALIBI), flat(PARTIAL), segments(FOX)
-    ),
+INSIDE = tuple(name for name in PARTS if "segments" in name or name.startswith(("table", "starts")))
+
+
+def composed(name: str) -> Any:
+    """Return the sum that a name spells: over tokens, inside segments, and over "segments X"."""
+    name = name.replace("BiPE-RoPE", "table + segments RoPE")
+    name = name.replace("BiPE-ALiBi", "table + segments ALiBi x96")
+    links, levels = [], {"intra": one("nope"), "inter": one("nope")}
+    for part in name.split(" + "):
+        own, _, factor = part.removeprefix("segments ").partition(" x")
+        encoding = PARTS.get(part) or PARTS[own]
+        if factor and part not in PARTS:
+            encoding = OmegaConf.merge(encoding, {"multiplier": float(factor)})
+        if part in INSIDE or part.startswith("segments "):
+            levels["intra" if part in INSIDE else "inter"] = encoding
+        else:
+            links.append({"_target_": "bipe.encodings.Flat", "encoding": encoding})
+    if part in INSIDE or part.startswith("segments "):
+        links.append({"_target_": "bipe.encodings.Bilevel", **levels})
+    if len(links) > 1:
+        return {"_target_": "bipe.encodings.Chain", "links": links}
+    return links[0] if "inter" in links[0] else encoding
+
+
+# Models of conf/encoding, by what they are called here.
+FLAT_ONES = {
+    "T5": "t5",
+    "FIRE": "fire",
+    "Sandwich": "sandwich",
+    "KERPLE, power": "kerple_power",
+    "XPOS": "xpos",
+    "PoPE": "pope",
+    "TUPE": "tupe",
+    "p-RoPE": "p_rope",
+    "RoPE, a quarter of the head": "rope_partial",
+    "RoPE, none in every fourth layer": "rnope",
+    "SWAN": "swan",
+    "PermuteFormer": "permuteformer",
+    "no encoding": "nope",
+    "learned table": "learned",
+    "sinusoidal": "sinusoidal",
+    "complex-order": "complex_order",
+    "CoPE": "cope",
+    "Shaw": "shaw",
+    "Transformer-XL": "transformer_xl",
+    "TENER": "tener",
+    "XLNet": "xlnet",
+    "DeBERTa": "deberta",
 }
-ALL = {**FLAT, **BILEVEL}
+BILEVEL_ONES = {
+    "RoPE below, BiPE-RoPE above": "flat_below",
+    "RoPE on both levels": "bilevel_rope",
+    "HiRoPE": "hirope",
+}
+FLAT = (
+    *("ALiBi", "RoPE", "KERPLE", "FoX", "ALiBi x2", "CABLE", "RoPE + ALiBi"),
+    *("FoX + ALiBi", "FoX + RoPE", "FoX + ALiBi + RoPE", "FoX + partial RoPE"),
+    *("FoX + ALiBi + partial RoPE", "FoX + KERPLE"),
+    *FLAT_ONES,
+)
+BILEVEL = (
+    *("BiPE-RoPE", *BILEVEL_ONES, "BiPE-ALiBi", "segments ALiBi x8"),
+    *("ALiBi + segments ALiBi x2", "ALiBi + segments ALiBi x8", "ALiBi + segments ALiBi x32"),
+    *("ALiBi + segments KERPLE", "ALiBi + segments T5", "ALiBi + segments FoX"),
+    *("ALiBi + segments RoPE", "KERPLE + segments KERPLE", "KERPLE + segments ALiBi x8"),
+    *("RoPE + segments ALiBi x8", "RoPE + segments KERPLE", "RoPE + segments FoX"),
+    *("RoPE + ALiBi + segments ALiBi x8", "FoX + segments ALiBi x8", "FoX + segments ALiBi x32"),
+    *("FoX + segments KERPLE", "FoX + segments FoX", "FoX + segments RoPE"),
+    *("FoX + table in segments", "FoX + table + segments FoX", "FoX + starts"),
+    *("FoX + ALiBi + starts", "FoX + starts + segments ALiBi x8", "FoX + RoPE in segments"),
+    "FoX + ALiBi + RoPE in segments",
+    "FoX + ALiBi + RoPE in segments + segments ALiBi x8",
+    "FoX + ALiBi + RoPE in segments + segments FoX",
+    *("FoX + RoPE + segments FoX", "FoX + BiPE-RoPE", "FoX + ALiBi + segments FoX"),
+    *("FoX + ALiBi + BiPE-RoPE", "FoX + ALiBi + segments ALiBi x8"),
+    *("RoPE in segments + segments KERPLE", "RoPE in segments + segments FoX"),
+    *("table + segments FoX", "table x0.1 + segments ALiBi x96"),
+    "FoX + ALiBi + table x0.1 + segments ALiBi x8",
+    "FoX + ALiBi + table x0.03 + segments ALiBi x8",
+    "FoX + ALiBi + table x0.03 + segments FoX",
+    "FoX + ALiBi + TUPE in segments + segments ALiBi x8",
+    *("FoX + partial RoPE + segments FoX", "FoX + ALiBi + partial RoPE + segments FoX"),
+)
+ALL = (*FLAT, *BILEVEL)
+
+
+def encoding_of(name: str) -> Any:
+    """Return a composition, or an encoding of conf/encoding with what it takes from others."""
+    own = (FLAT_ONES | BILEVEL_ONES).get(name)
+    return {"defaults": [own, "_self_"]} if own else composed(name)
 
 
 def trained(name: str, seed: int, lr: float, folder: Path) -> Result:
@@ -184,7 +159,7 @@ def trained(name: str, seed: int, lr: float, folder: Path) -> Result:
     run = f"{''.join(c if c.isalnum() else '_' for c in name)}_{seed}_{lr:g}"
     groups = folder / "conf" / "encoding"
     groups.mkdir(parents=True, exist_ok=True)
-    (groups / f"{run}.yaml").write_text(OmegaConf.to_yaml(OmegaConf.create(ALL[name])))
+    (groups / f"{run}.yaml").write_text(OmegaConf.to_yaml(OmegaConf.create(encoding_of(name))))
     study = ["experiment=compare", f"out={folder}", f"data={folder / 'data'}"]
     bipe = [sys.executable, "-m", "train.cli"]
 
@@ -204,14 +179,8 @@ def trained(name: str, seed: int, lr: float, folder: Path) -> Result:
         if row.measure == "perplexity" and row.value is not None:
             found.setdefault(row.source, {})[str(row.length)] = round(row.value, 4)
     shutil.rmtree(at)
-    return {
-        "name": name,
-        "seed": seed,
-        "lr": lr,
-        "perplexity": found,
-        "precision": PRECISION,
-        **machine(),
-    }
+    one = {"name": name, "seed": seed, "lr": lr, "perplexity": found, "precision": PRECISION}
+    return {**one, **machine()}
 
 
 def results(file: Path = RESULTS) -> list[Result]:

@@ -11,27 +11,21 @@ float64 on the CPU with every score. It fails if one is above its tolerance, see
 
 from __future__ import annotations
 
-import argparse
 import functools
-import json
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import torch
-from hydra import compose, initialize_config_module
-from omegaconf import OmegaConf
 from torch import Tensor
 
-from benchmarks.workers import machine
+from benchmarks.models import described
+from benchmarks.workers import ROOT, machine, parser_of, write
 from bipe import Cache, Decoder, DecoderConfig, Positions
 from bipe.build import find
 from bipe.encodings import Encoding, Scheme
 from bipe.loss import summed_cross_entropy
-from train.launch.composition import register_resolvers
 
-ENCODINGS = Path(__file__).parents[1] / "conf" / "encoding"
 SIZES = {"width": 128, "n_head": 4, "n_layer": 2}
 VOCABULARY, STEPS, LEVELS = 257, 16, 2
 # Of logits and of gradients. TENER does not divide scores, so that they round most.
@@ -45,12 +39,8 @@ Found = dict[str, Tensor]
 
 def schemes(names: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield every encoding as configured, and those that serve there over segments."""
-    register_resolvers()
     for name in names:
-        sizes = [f"+model.{key}={value}" for key, value in SIZES.items()]
-        with initialize_config_module("conf", version_base=None):
-            made = compose(overrides=[f"+encoding={name}", "+row_length=256", *sizes])
-        found = OmegaConf.to_container(made, resolve=True)["encoding"]
+        found = described(name, 256, **SIZES)
         yield name, found
         if issubclass(find(found["_target_"], Encoding | Scheme), Encoding):
             nope = {"_target_": "bipe.encodings.NoPE"}
@@ -169,16 +159,12 @@ def rows_of(
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    known = sorted(path.stem for path in ENCODINGS.glob("*.yaml"))
+    parser = parser_of(__doc__, jobs=1)
+    known = sorted(path.stem for path in (ROOT / "conf" / "encoding").glob("*.yaml"))
     parser.add_argument("--encodings", nargs="+", choices=known, default=known, metavar="NAME")
     parser.add_argument("--time", type=int, nargs="+", default=[256, 2304], help="tokens")
     parser.add_argument("--dtype", nargs="+", choices=list(TOLERANCES), default=list(TOLERANCES))
     parser.add_argument("--cpu", action="store_true", help="even if there is a GPU")
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() and not given.cpu else "cpu"
     found = list(schemes(given.encodings))
@@ -200,7 +186,7 @@ def main() -> int:
                 )
             if given.json:
                 kept = {"machine": machine(), "tolerances": TOLERANCES, "cases": rows}
-                given.json.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+                write(given.json, kept)
     wrong = sum(bool(row["wrong"]) for row in rows)
     print(f"{wrong} of {len(rows)} are wrong")
     return 1 if wrong else 0

@@ -1,33 +1,30 @@
-"""Writing: tokens/s of cached decoding against a peer, and what a long prompt costs.
+"""Writing: tokens/s of cached decoding against a peer, and what a long prompt costs, by encoding.
 
-    python benchmarks/decode.py [--prompt 128] [--new 128] [--rounds 5] [--threads 1] [--long]
-        [--json FILE]
+    python -m benchmarks.decode [--prompt 128] [--new 128] [--rounds 5] [--threads 1] [--json FILE]
+    python -m benchmarks.decode --prefill 8192 32768 [--rounds 1]
 
-Greedy, in float32, no stop. Each candidate in a process of its own, taking turns (workers.py); the
-peer is Llama of transformers with a static cache of the same size. A prompt is read in chunks; its
-peak memory is that of the whole process.
+In float32, each candidate in a process of its own, taking turns (workers.py); the peer is Llama of
+transformers. Decoding is greedy, without a stop; the peer has a static cache of the same size. A
+prompt is read in chunks, by the peer at once; its peak memory is that of the whole process.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 
 import torch
 
 from benchmarks import models
-from benchmarks.workers import Worker, machine, serve, take_turns, write
+from benchmarks.workers import compare, machine, parser_of, serve, write
 from bipe.generation import Session, generate
 
-OURS = ("BiPE-RoPE", "BiPE-ALiBi")
-CACHES = ("static", "growing")
-PEER = "HF Llama static"
+OURS = tuple(f"ours {name} {cache}" for name in models.BIPE for cache in ("static", "growing"))
+PEER = "HF-Llama static"
 BATCHES = (1, 8)
-PREFILL = (32 * 1024,)
-LONG = (32 * 1024, 128 * 1024)
+SMALL = models.Size(vocab=1000, width=64, layers=2, mlp=256)  # whose prompts are long
+READ = (*models.BIPE, "RoPE", "ALiBi", "HF-Llama")
 
 
 class EveryToken:
@@ -48,145 +45,101 @@ def prompts(size: models.Size, batch: int, length: int) -> list[list[int]]:
     return torch.randint(1, size.vocab, (batch, length)).tolist()
 
 
-def decoding(name: str, size: models.Size, options: argparse.Namespace, device: str) -> Callable:
-    """One call writes `options.new` tokens behind prompts: "ours BiPE-RoPE static, batch 8"."""
+def decoding(name: str, given: argparse.Namespace, device: str) -> Callable[[], object]:
+    """One call writes `given.new` tokens behind prompts: "ours BiPE-RoPE static, batch 8"."""
     kind, _, batch = name.partition(", batch ")
-    rows = prompts(size, int(batch), options.prompt)
+    size = models.Size()
+    rows = prompts(size, int(batch), given.prompt)
     if kind == PEER:
-        return _peer(size, rows, options, device)
-    encoding, cache = kind.removeprefix("ours ").split()
+        return _peer(size, rows, given, device)
+    _, encoding, cache = kind.split()
     model = models.decoder(size, encoding).eval().to(device)
-    static = cache == "static"
-    return lambda: generate(model, rows, max_new=options.new, marker=EveryToken(), static=static)
+    how = {"marker": EveryToken(), "static": cache == "static"}
+    return lambda: generate(model, rows, max_new=given.new, **how)
 
 
 def _peer(
-    size: models.Size, rows: list[list[int]], options: argparse.Namespace, device: str
-) -> Callable:
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    config = LlamaConfig(
-        vocab_size=size.vocab,
-        hidden_size=size.width,
-        intermediate_size=size.mlp,
-        num_hidden_layers=size.layers,
-        num_attention_heads=size.heads,
-        max_position_embeddings=options.prompt + options.new,
-        attn_implementation="sdpa",
-        eos_token_id=None,
-        pad_token_id=0,
-    )
-    model = LlamaForCausalLM(config).eval().to(device)
+    size: models.Size, rows: list[list[int]], given: argparse.Namespace, device: str
+) -> Callable[[], object]:
+    whole = given.prompt + given.new
+    model = models.llama(size, whole, eos_token_id=None, pad_token_id=0).eval().to(device)
     tokens = torch.tensor(rows, device=device)
-    mask = torch.ones_like(tokens)
+    words = {"max_new_tokens": given.new, "min_new_tokens": given.new, "do_sample": False}
 
     def run() -> None:
-        made = model.generate(
-            tokens,
-            attention_mask=mask,
-            max_new_tokens=options.new,
-            min_new_tokens=options.new,
-            do_sample=False,
-            cache_implementation="static",
-        )
-        assert made.shape[1] == options.prompt + options.new
+        mask = torch.ones_like(tokens)
+        made = model.generate(tokens, attention_mask=mask, cache_implementation="static", **words)
+        assert made.shape[1] == whole
 
     return run
 
 
-def prefill(name: str, size: models.Size, device: str) -> Callable:
+def reading(name: str, device: str) -> Callable[[], object]:
     """One call reads a prompt: "prefill BiPE-RoPE 32768"."""
-    _, encoding, length = name.split()
-    model = models.decoder(size, encoding).eval().to(device)
-    row = prompts(size, 1, int(length))
+    _, encoding, digits = name.split()
+    length = int(digits)
+    row = prompts(SMALL, 1, length)
+    if encoding == READ[-1]:
+        peer = models.llama(SMALL, length).eval().to(device)
+        tokens = torch.tensor(row, device=device)
+        return torch.no_grad()(lambda: peer(tokens, use_cache=True, logits_to_keep=1))
+    model = models.decoder(SMALL, encoding).eval().to(device)
 
     def run() -> None:
-        session = Session(model, batch=1, marker=EveryToken(), capacity=int(length))
+        session = Session(model, batch=1, marker=EveryToken(), capacity=length)
         session.feed(row, last_only=True)
 
     return run
 
 
-def candidate(name: str, size: models.Size, options: argparse.Namespace, device: str) -> Callable:
-    if name.startswith("prefill"):
-        return prefill(name, size, device)
-    return decoding(name, size, options, device)
-
-
-def decode_table(found: dict, options: argparse.Namespace) -> dict:
-    """Tokens/s of each candidate, and ratios to the peer at the same batch."""
-    rates = {
-        name: int(name.rpartition(" ")[2]) * options.new / each["cpu"]
-        for name, each in found.items()
-    }
-    for name, rate in rates.items():
-        peer = rates.get(f"{PEER}, batch {name.rpartition(' ')[2]}")
-        ratio = f"{rate / peer:.2f} x {PEER}" if peer and not name.startswith(PEER) else ""
-        print(f"  {name:<36} {rate:8.1f} tokens/s  {ratio}")
-    return {
-        name: {"tokens_per_second": rate, "wall": found[name]["wall"]}
-        for name, rate in rates.items()
-    }
-
-
-def prefill_table(found: dict, size: models.Size) -> dict:
-    """Seconds and memory of long prompts; memory of the cache alone beside it."""
+def rates(found: dict, new: int) -> dict:
+    """Print and return tokens/s of each candidate, and ratios to the peer at the same batch."""
     rows = {}
     for name, each in found.items():
-        length = int(name.rpartition(" ")[2])
-        cache = 2 * 4 * size.layers * size.width * length / 2**20
-        rows[name] = {**each, "cache_mib": cache}
-        print(
-            f"  {name:<28} {each['cpu']:7.1f} s of CPU  {length / each['cpu']:7.0f} tokens/s  "
-            f"peak {each['peak_mib']:6.0f} MiB, of which keys and values {cache:5.0f}"
-        )
+        batch = name.rpartition(" ")[2]
+        peer = found.get(f"{PEER}, batch {batch}")
+        rows[name] = {"tokens_per_second": int(batch) * new / each["cpu"], "wall": each["wall"]}
+        ratio = f"{peer['cpu'] / each['cpu']:.2f} x {PEER}" if peer else ""
+        print(f"  {name:<36} {rows[name]['tokens_per_second']:8.1f} tokens/s  {ratio}")
     return rows
 
 
+def costs(found: dict) -> dict:
+    """Print and return seconds and memory of long prompts; keys and values alone beside it."""
+    for name, each in found.items():
+        length = name.rpartition(" ")[2]
+        cache = 2 * 4 * SMALL.layers * SMALL.width * int(length) / 2**20
+        plain = found.get(f"prefill RoPE {length}")
+        ratio = f"{each['cpu'] / plain['cpu']:5.2f} x RoPE" if plain else ""
+        print(
+            f"  {name:<28} {each['cpu']:7.1f} s of CPU  peak {each['peak_mib']:6.0f} MiB, of which "
+            f"keys and values {cache:5.0f}  {ratio}"
+        )
+    return found
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--prompt", type=int, default=128, help="tokens")
-    parser.add_argument("--new", type=int, default=128, help="tokens written")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--long", action="store_true", help="a prompt of 128k tokens as well")
+    parser = parser_of(__doc__, prompt=128, new=128, rounds=5, threads=1)
+    parser.add_argument("--prefill", type=int, nargs="+", help="tokens of prompts to read")
     parser.add_argument("--only", nargs="*", help="names of candidates")
-    parser.add_argument("--json", type=Path)
     parser.add_argument("--worker", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    size = models.Size()
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    if options.worker:
-        serve(
-            lambda: candidate(options.worker, size, options, device),
-            threads=options.threads,
-            cuda=device == "cuda",
-        )
+    given = parser.parse_args()
+    device, name = "cuda" if torch.cuda.is_available() else "cpu", given.worker
+    if name:
+        make = reading if given.prefill else decoding
+        words = (name, device) if given.prefill else (name, given, device)
+        serve(lambda: make(*words), threads=given.threads)
         return
-    decode = [f"ours {name} {cache}" for name in OURS for cache in CACHES] + [PEER]
-    decode = [f"{name}, batch {batch}" for batch in BATCHES for name in decode]
-    lengths = LONG if options.long else PREFILL
-    reads = [f"prefill {name} {length}" for name in OURS for length in lengths]
-    print(asdict(size))
-    results = {"machine": machine(), "size": asdict(size)}
-    results["decode"] = decode_table(_measure(decode, options, options.rounds), options)
-    reads = _measure(reads, options, 1)
-    results["prefill"] = prefill_table(reads, size)
-    write(options.json, results)
-    print(results["machine"])
-
-
-def _measure(names: list[str], options: argparse.Namespace, rounds: int) -> dict:
-    names = [name for name in names if not options.only or name in options.only]
-    workers = [
-        Worker(
-            name,
-            [sys.executable, "-m", "benchmarks.decode", *sys.argv[1:], "--worker", name],
-            path=[str(Path(__file__).parent.parent)],
-        )
-        for name in names
-    ]
-    return take_turns(workers, rounds=rounds)
+    if given.prefill:
+        size, names = SMALL, [f"prefill {x} {length}" for length in given.prefill for x in READ]
+    else:
+        size = models.Size()
+        names = [f"{x}, batch {batch}" for batch in BATCHES for x in (*OURS, PEER)]
+    names = [name for name in names if not given.only or name in given.only]
+    found = compare(names, rounds=given.rounds)
+    kind = "prefill" if given.prefill else "decode"
+    shown = costs(found) if given.prefill else rates(found, given.new)
+    write(given.json, {"machine": machine(), "size": asdict(size), kind: shown})
 
 
 if __name__ == "__main__":

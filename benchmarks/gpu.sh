@@ -38,8 +38,8 @@ step step_151m_8192 420 benchmarks.step --model 151M --time 8192 --batch 4 \
     -- --time 128 --batch 1 --rounds 1 --only "ours BiPE-RoPE"
 step decode 240 benchmarks.decode --rounds 3 \
     -- --prompt 8 --new 4 --rounds 1 --only "ours BiPE-RoPE"
-step prefill 180 benchmarks.prefill --tokens 8192 32768 \
-    -- --tokens 256
+step prefill 180 benchmarks.decode --prefill 8192 32768 --rounds 1 \
+    -- --prefill 256 --rounds 1
 step step_20m 300 benchmarks.step --time 1024 --batch 64 \
     -- --time 64 --batch 1 --rounds 1 --only "ours RoPE compiled"
 

@@ -23,21 +23,19 @@ prints, for the texts that were slowest per character, repeated up to `size`, ra
 from __future__ import annotations
 
 import argparse
-import functools
 import heapq
 import json
 import multiprocessing
-import resource
 import signal
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.hostile_texts import Sample, patterns, repeated, samples
+from benchmarks.workers import alone, peak_mib
 from segmenters import Auto, Segmenter
 from tests.segmenters.grammar import document
 
@@ -207,11 +205,11 @@ def large(name: str) -> dict[str, Any]:
     unit = unit.replace("\n", " ")
     segmenter.cut(unit)
     text = unit * (100_000_000 // len(unit))
-    before, begin = _peak(), time.process_time()
+    before, begin = peak_mib(), time.process_time()
     cuts = segmenter.cut(text)
     long = time.process_time() - begin
     assert cuts[0] == 0 and cuts[-1] == len(text)
-    memory, begin = _peak() - before, time.process_time()
+    memory, begin = peak_mib() - before, time.process_time()
     for _ in range(1_000_000):
         cuts = segmenter.cut("")
     assert cuts.tolist() == [0]
@@ -224,31 +222,21 @@ def memory(name: str, millions: float) -> tuple[float, float, float]:
     segmenter, unit = samples()[name]
     segmenter.levels(unit)
     text = unit * int(millions * 1_000_000 / len(unit))  # no slice, whose copy would be the peak
-    before = _peak()
-    count, own = len(segmenter.cut(text)) - 1, _peak() - before
+    before = peak_mib()
+    count, own = len(segmenter.cut(text)) - 1, peak_mib() - before
     segmenter.levels(text)
-    return own, _peak() - before, count
+    return own, peak_mib() - before, count
 
 
 def memory_growth(name: str, millions: float) -> dict[str, Any]:
     """Megabytes of a size and of half of it, each in a process of its own; the line to LARGE."""
     (half, half_levels, _), (own, levels, count) = (
-        _in_a_process(functools.partial(memory, name, size)) for size in (millions / 2, millions)
+        alone(memory, name, size) for size in (millions / 2, millions)
     )
     row = {"mb": own, "levels_mb": levels, "per_segment": millions * 1e6 / count}
     for key, less, more in (("at_50", half, own), ("levels_at_50", half_levels, levels)):
         row[key] = more + (more - less) / (millions / 2) * (_LARGE - millions)
     return {key: round(value) for key, value in row.items()}
-
-
-def _peak() -> float:
-    """Return the peak memory of this process in megabytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
-def _in_a_process(work: Callable[[], Any]) -> Any:
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(work)
 
 
 def main() -> None:
@@ -272,10 +260,7 @@ def main() -> None:
         fuzz(chosen, seeds, options.limit, min(options.size, 50_000))
     for name in chosen if not (options.files or options.fuzz) else ():
         if options.large or options.memory:
-            if options.memory:
-                row = memory_growth(name, options.memory)
-            else:
-                row = _in_a_process(functools.partial(large, name))
+            row = memory_growth(name, options.memory) if options.memory else alone(large, name)
             print(json.dumps({"segmenter": name, **row}), flush=True)
             continue
         rows = measure(name, known[name], options.size)

@@ -15,12 +15,16 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from hydra import compose, initialize_config_module
+from omegaconf import OmegaConf
 from torch import Tensor, nn
 
 from bipe import Decoder, DecoderConfig, Positions
 from bipe.loss import summed_cross_entropy
+from train.launch.composition import register_resolvers
 
 SEGMENT = 25  # tokens
+BIPE = ("BiPE-RoPE", "BiPE-ALiBi")
 Loss = Callable[[Tensor], Tensor]
 
 
@@ -47,6 +51,16 @@ class Size:
         """Of a training step: 6 a parameter and token, and causal attention (2204.02311, B)."""
         tokens = self.batch * self.time
         return tokens * (6 * self.matrix_parameters + 6 * self.layers * self.width * self.time)
+
+
+def described(name: str, row_length: int, **sizes: int) -> dict[str, Any]:
+    """Return the description of an encoding of conf/encoding in a model of these sizes."""
+    register_resolvers()
+    words = [f"+encoding={name}", f"+row_length={row_length}"]
+    words += [f"+model.{key}={value}" for key, value in sizes.items()]
+    with initialize_config_module("conf", version_base=None):
+        made: Any = OmegaConf.to_container(compose(overrides=words), resolve=True)
+    return made["encoding"]
 
 
 def encodings(size: Size) -> dict[str, Any]:
@@ -120,7 +134,8 @@ def litgpt(size: Size, *, compiled: bool, device: str) -> tuple[Loss, nn.Module]
     return _logits_loss(run), model
 
 
-def hugging_face(size: Size, *, compiled: bool, device: str) -> tuple[Loss, nn.Module]:
+def llama(size: Size, length: int, **others: Any) -> Any:
+    """Return Llama of transformers for texts of a length. others: keys of its configuration."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(
@@ -129,10 +144,15 @@ def hugging_face(size: Size, *, compiled: bool, device: str) -> tuple[Loss, nn.M
         intermediate_size=size.mlp,
         num_hidden_layers=size.layers,
         num_attention_heads=size.heads,
-        max_position_embeddings=size.time,
+        max_position_embeddings=length,
         attn_implementation="sdpa",
+        **others,
     )
-    model = LlamaForCausalLM(config).to(device)
+    return LlamaForCausalLM(config)
+
+
+def hugging_face(size: Size, *, compiled: bool, device: str) -> tuple[Loss, nn.Module]:
+    model = llama(size, size.time).to(device)
     run = torch.compile(model) if compiled else model
     return _logits_loss(lambda tokens: run(tokens, use_cache=False).logits), model
 

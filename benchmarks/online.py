@@ -1,6 +1,6 @@
 """Marks token by token against marks of the whole text, and what a token costs.
 
-    python benchmarks/online.py [--prose FILE ...] [--code FILE ...] [--coq FILE ...] [--tokens N]
+    python -m benchmarks.online [--prose FILE ...] [--code FILE ...] [--coq FILE ...] [--tokens N]
 
 A FILE is text or JSON lines with a field `text`, either gzipped; for Coq, lines whose `id` has
 another suffix than .v are left out. Without files, prose is the documentation and the licences

@@ -12,22 +12,19 @@ printed: the step's share of each. Bar for the command: 0.95.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import itertools
-import json
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import lightning
 import torch
 
-from benchmarks.workers import machine, write
+from benchmarks.workers import machine, parser_of, write
 from bipe import DecoderConfig
 from bipe.loss import summed_cross_entropy
 from train.cli import main as bipe
@@ -116,10 +113,7 @@ def plain(known: Times, steps: int, *, one_batch: bool) -> Times:
 
 def main() -> None:
     """Measure in turns, and print the shares."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    for name, default in (("steps", 14), ("rounds", 5), ("threads", 1)):
-        parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--json", type=Path)
+    parser = parser_of(__doc__, steps=14, rounds=5, threads=1)
     parser.add_argument("words", nargs="*", default=WORDS, metavar="WORD")
     asked = parser.parse_args()
     torch.set_num_threads(asked.threads)
@@ -144,8 +138,6 @@ def main() -> None:
             f"{name:<14} {medians[name]:.3f} s of CPU time per step ({spread}) {shares[name]:.3f}"
         )
     write(asked.json, {"machine": machine(), "words": [*asked.words], "seconds": medians})
-    if not asked.json:
-        print(json.dumps(machine()))
 
 
 if __name__ == "__main__":

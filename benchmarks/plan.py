@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
+
+from benchmarks.workers import machine, parser_of, write
 
 _BAR = 0.10
 _STEPS = 2
@@ -107,9 +108,8 @@ def compare(shape: str) -> dict[str, float | str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("shapes", nargs="*", choices=[[], *SHAPES], metavar="SHAPE")
-    parser.add_argument("--json", type=Path)
     parser.add_argument("--measure", choices=["bytes", "flops"], help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -127,8 +127,7 @@ def main() -> int:
             f"{one['flops']:>6.3f}",
             flush=True,
         )
-    if given.json:
-        given.json.write_text(json.dumps({"machine": platform.platform(), "shapes": found}) + "\n")
+    write(given.json, {"machine": machine(), "shapes": found})
     far = [one for one in found if max(abs(one[k] - 1) for k in ("memory", "flops")) > _BAR]
     return 1 if far else 0
 

@@ -1,7 +1,7 @@
 """Ids from marks, and marks from text, against what they stand beside.
 
-    python benchmarks/positions.py
-    python benchmarks/positions.py --one-line    # memory of encoding 100 MB without a line end
+    python -m benchmarks.positions
+    python -m benchmarks.positions --one-line    # memory of encoding 100 MB without a line end
 
 Peers in the same run: one pass of torch.cumsum over the same rows for the ids; the tokenizer's
 own encode_batch over the same text for cutting and alignment. Medians of CPU time, one thread.
@@ -10,18 +10,17 @@ own encode_batch over the same text for cutting and alignment. Medians of CPU ti
 from __future__ import annotations
 
 import itertools
-import resource
-import statistics
 import sys
 import textwrap
-import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import tokenizers
 import torch
 from tokenizers import models, normalizers, pre_tokenizers, trainers
 
+from benchmarks.workers import medians, peak_mib
 from bipe import Positions
 from segmenters import Lines, Segmenter, Sentences, anchors_from_offsets, mark
 from segmenters.base import Cuts
@@ -30,20 +29,9 @@ from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import TrainBPE
 
 
-def median(run: Callable[[], object], repeats: int = 7) -> float:
-    """Median of the CPU seconds of a call, the first one left out."""
-    times = []
-    for _ in range(repeats + 1):
-        begin = time.process_time()
-        run()
-        times.append(time.process_time() - begin)
-    return statistics.median(times[1:])
-
-
 def ids() -> None:
     marks = torch.randint(0, 20, (32, 1024)).eq(0).to(torch.uint8) << 1
-    ours = median(lambda: Positions.from_marks(marks), 50)
-    peer = median(lambda: marks.cumsum(-1), 50)
+    ours, peer = medians(lambda: Positions.from_marks(marks), lambda: marks.cumsum(-1), rounds=50)
     rate = marks.numel() / ours / 1e6
     print(f"ids from marks, 32 x 1024: {rate:.0f}M tokens/s, {ours / peer:.1f} x one cumsum")
 
@@ -69,12 +57,16 @@ def marks() -> None:
 def report(name: str, texts: list[str], segmenter: Segmenter, tokenizer: Tokenizer) -> None:
     levels = [[segmenter.cut(text)] for text in texts]
     fast = tokenizer.fast
-    encode = median(lambda: fast.encode_batch(texts, add_special_tokens=False), 3)
-    cut = median(lambda: [segmenter.cut(text) for text in texts], 3)
+    encode, cut, align = medians(
+        lambda: fast.encode_batch(texts, add_special_tokens=False),
+        lambda: [segmenter.cut(text) for text in texts],
+        aligning(tokenizer, texts, levels),
+        rounds=3,
+    )
     size = sum(len(text.encode()) for text in texts) / 1e6
     print(
         f"{name}: cut {size / cut:.1f} MB/s ({100 * cut / encode:.1f}% of encode_batch), "
-        f"align {100 * median(aligning(tokenizer, texts, levels), 3) / encode:.1f}%"
+        f"align {100 * align / encode:.1f}%"
     )
 
 
@@ -108,11 +100,7 @@ def sentencepiece(texts: list[str]) -> Tokenizer:
     """Return a BPE over marked spaces with byte fallback, like LLaMA's."""
     fast = tokenizers.Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True))
     fast.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
-    trainer = trainers.BpeTrainer(
-        vocab_size=4096, special_tokens=["<unk>", "</s>"], show_progress=False
-    )
-    fast.train_from_iterator(texts, trainer)
-    return Tokenizer(fast=fast, eos="</s>")
+    return trained(fast, trainers.BpeTrainer, ["<unk>", "</s>"], texts)
 
 
 def word_piece(texts: list[str]) -> Tokenizer:
@@ -120,23 +108,26 @@ def word_piece(texts: list[str]) -> Tokenizer:
     fast = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
     fast.normalizer = normalizers.BertNormalizer()
     fast.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=4096, special_tokens=["[UNK]", "[SEP]"], show_progress=False
-    )
-    fast.train_from_iterator(texts, trainer)
-    return Tokenizer(fast=fast, eos="[SEP]")
+    return trained(fast, trainers.WordPieceTrainer, ["[UNK]", "[SEP]"], texts)
+
+
+def trained(
+    fast: tokenizers.Tokenizer, trainer: Any, special: list[str], texts: list[str]
+) -> Tokenizer:
+    made = trainer(vocab_size=4096, special_tokens=special, show_progress=False)
+    fast.train_from_iterator(texts, made)
+    return Tokenizer(fast=fast, eos=special[1])
 
 
 def one_line(megabytes: int) -> None:
     """Peak of memory for a text without line ends, in a process that does nothing else."""
     words = "the quick (brown) fox jumps_over 12 lazy dogs. " * (megabytes * 1_000_000 // 47)
     tokenizer = TrainBPE(vocab_size=4096).build(lambda _: [words[:100_000]])
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    before = peak_mib() / 1024
     ((ids, _),) = tokenizer.encode_batch([words])
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     print(
         f"one line of {megabytes} MB: {len(ids) / 1e6:.1f}M tokens, "
-        f"peak {peak:.2f} GB ({before:.2f} before)"
+        f"peak {peak_mib() / 1024:.2f} GiB ({before:.2f} before)"
     )
 
 

@@ -1,6 +1,6 @@
 """What preparing data costs, against what it is made of and against others, in one run.
 
-    python benchmarks/prepare.py [--prose FILE.jsonl ...] [--code FILE.jsonl ...] [--megabytes 40]
+    python -m benchmarks.prepare [--prose FILE.jsonl ...] [--code FILE.jsonl ...] [--megabytes 40]
 
 Prints JSON, a ratio a claim. CPU time where one core is measured, wall time where processes work
 side by side (an otherwise idle machine, two cores at least); the median of --rounds.
@@ -19,12 +19,12 @@ Without files the standard library serves as code and as prose.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import multiprocessing
 import os
 import shutil
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -36,6 +36,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.workers import children, medians, wall_seconds
 from segmenters import Lines, Segmenter, Sentences, mark
 from train.data.preparing.engines import Local
 from train.data.preparing.parts import BATCH_CHARACTERS, PartWriter
@@ -43,12 +44,14 @@ from train.data.preparing.prepare import prepare
 from train.data.preparing.source import Corpus, Source
 from train.data.preparing.work import Work
 from train.data.reading.corpora import PackageCode
-from train.data.reading.documents import Document, Split
+from train.data.reading.documents import Document
 from train.data.reading.files import JSONL
+from train.data.reading.split import Split
 from train.data.store.writer import ShardWriter
 from train.data.tokenizing.tokenizers import Tokenizer, one_thread
 from train.data.tokenizing.vocabulary import LoadTokenizer, TrainBPE
 
+MEASURES = ("core", "workers", "runner", "datasets", "killed", "again")
 SPLIT = Split(validation=0.01, test=0.02)
 SETTINGS: dict[str, tuple[str, Segmenter]] = {
     "prose, sentences": ("prose", Sentences()),
@@ -83,18 +86,9 @@ class Bench:
 
     def run(self) -> dict[str, Any]:
         found: dict[str, Any] = {"cores": os.cpu_count(), "rounds": self.rounds}
-        measures = {
-            "core": self.core,
-            "workers": self.workers,
-            "runner": self.runner,
-            "datasets": self.datasets,
-            "killed": self.killed,
-            "again": self.again,
-        }
-        for name, measure in measures.items():
-            if not self.only or name in self.only:
-                found[name] = measure()
-                print(name, json.dumps(found[name]), file=sys.stderr, flush=True)
+        for name in self.only:
+            found[name] = getattr(self, name)()
+            print(name, json.dumps(found[name]), file=sys.stderr, flush=True)
         return found
 
     def read(self, kind: str) -> list[Document]:
@@ -115,9 +109,8 @@ class Bench:
                 lambda d=documents: _bare(tokenizer, d, fast.encode_batch_fast),
                 lambda d=documents, s=segmenter: self.write(tokenizer, d, s),
             ]
-            times = [[_cpu(run) for run in runs] for _ in range(self.rounds + 1)][1:]  # warm
-            offsets, ids, whole = map(statistics.median, zip(*times, strict=True))
-            ratios[name] = [_round(offsets / whole), _round(ids / whole)]
+            offsets, ids, whole = medians(*runs, rounds=self.rounds)
+            ratios[name] = [round(offsets / whole, 3), round(ids / whole, 3)]
         return ratios
 
     def write(
@@ -131,14 +124,13 @@ class Bench:
         folder = folder or self.scratch / "part"
         shutil.rmtree(folder, ignore_errors=True)
         source = Source(documents=JSONL(path=""), segmenter=segmenter, split=SPLIT)
-        description = {"tokenizer": tokenizer.fingerprint(), "segmenter": segmenter.fingerprint()}
         work = Work(
             folder=folder,
             sources={"x": source},
             tasks=[],
             digest="",
             tokenizer=tokenizer,
-            descriptions={"x": description},
+            descriptions={"x": _description(tokenizer, segmenter)},
         )
         with PartWriter(work, "x", folder) as writer:
             for batch in _batches(documents):
@@ -166,12 +158,10 @@ class Bench:
         return out
 
     def workers(self) -> float:
-        one, two = self.alternately(lambda: self.prepared(1), lambda: self.prepared(2))
-        return _round(one / two)
+        return self.ratio(lambda: self.prepared(1), lambda: self.prepared(2))
 
     def runner(self) -> float:
-        bare, ours = self.alternately(self.pool, lambda: self.prepared(2))
-        return _round(bare / ours)
+        return self.ratio(self.pool, lambda: self.prepared(2))
 
     def pool(self) -> None:
         """Make all parts by a bare pool, which merges nothing and survives nothing."""
@@ -187,8 +177,7 @@ class Bench:
             pool.map(_write_part, jobs, chunksize=1)
 
     def datasets(self) -> float:
-        theirs, ours = self.alternately(self.mapped, lambda: self.prepared(2))
-        return _round(theirs / ours)
+        return self.ratio(self.mapped, lambda: self.prepared(2))
 
     def mapped(self) -> None:
         """Make the same by datasets.map with two processes, and a loop that writes."""
@@ -212,16 +201,12 @@ class Bench:
             )
             folder = self.scratch / "mapped" / str(number)
             shutil.rmtree(folder, ignore_errors=True)
-            description = {
-                "tokenizer": tokenizer.fingerprint(),
-                "segmenter": segmenter.fingerprint(),
-            }
             with ShardWriter(
                 folder=folder,
                 name="x",
                 vocab_size=tokenizer.vocab_size,
                 levels=1,
-                description=description,
+                description=_description(tokenizer, segmenter),
             ) as writer:
                 for place, row in enumerate(made.with_format("numpy")):
                     marks = row["marks"].astype(np.uint8)
@@ -235,9 +220,8 @@ class Bench:
             self.prepared(2)
             half.cancel()
 
-        self.undisturbed = _wall(lambda: self.prepared(2))
-        calm, shot = self.alternately(lambda: self.prepared(2), disturbed)
-        return _round(shot / calm)
+        self.undisturbed = wall_seconds(lambda: self.prepared(2))
+        return self.ratio(disturbed, lambda: self.prepared(2))
 
     def again(self) -> float:
         words = [
@@ -249,16 +233,17 @@ class Bench:
             f"out={self.scratch / 'again'}",
         ]
         command = [sys.executable, "-m", "train.cli", "prepare", *words]
-        run = lambda: subprocess.run(command, check=True, capture_output=True)  # noqa: E731
-        run()
-        return _round(statistics.median(_wall(run) for _ in range(self.rounds)))
+        run = functools.partial(subprocess.run, command, check=True, capture_output=True)
+        return round(medians(run, rounds=self.rounds, seconds=wall_seconds)[0], 3)
 
-    def alternately(self, one: Callable[[], Any], two: Callable[[], Any]) -> tuple[float, float]:
-        """Median seconds of two things, done in turns so that the machine is the same for both."""
-        one(), two()
-        times = [(_wall(one), _wall(two)) for _ in range(self.rounds)]
-        firsts, seconds = zip(*times, strict=True)
-        return statistics.median(firsts), statistics.median(seconds)
+    def ratio(self, one: Callable[[], Any], two: Callable[[], Any]) -> float:
+        """Return the seconds of one thing over those of another, done in turns."""
+        first, second = medians(one, two, rounds=self.rounds, seconds=wall_seconds)
+        return round(first / second, 3)
+
+
+def _description(tokenizer: Tokenizer, segmenter: Segmenter) -> dict[str, Any]:
+    return {"tokenizer": tokenizer.fingerprint(), "segmenter": segmenter.fingerprint()}
 
 
 def _bare(
@@ -300,18 +285,9 @@ def _batches(documents: Iterable[Document]) -> Iterable[list[Document]]:
 
 def _kill_a_worker() -> None:
     """Kill a grandchild: workers are children of the fork server."""
-    parents: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                stat = (entry / "stat").read_text()
-            except OSError:
-                continue
-            parents[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
-    own = os.getpid()
-    workers = [pid for pid, parent in parents.items() if parents.get(parent) == own]
+    workers = set(children(os.getpid())) - set(children(os.getpid(), deep=False))
     if workers:
-        os.kill(workers[0], signal.SIGKILL)
+        os.kill(min(workers), signal.SIGKILL)
 
 
 def _corpus(files: list[Path], target: Path, size: int) -> Path:
@@ -333,29 +309,13 @@ def _corpus(files: list[Path], target: Path, size: int) -> Path:
     return target
 
 
-def _cpu(run: Callable[[], Any]) -> float:
-    begin = time.process_time()
-    run()
-    return time.process_time() - begin
-
-
-def _wall(run: Callable[[], Any]) -> float:
-    begin = time.perf_counter()
-    run()
-    return time.perf_counter() - begin
-
-
-def _round(value: float) -> float:
-    return round(value, 3)
-
-
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--prose", nargs="*", type=Path, default=[], metavar="FILE.jsonl")
     parser.add_argument("--code", nargs="*", type=Path, default=[], metavar="FILE.jsonl")
     parser.add_argument("--megabytes", type=float, default=40, help="of each corpus")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", nargs="*", default=[], help="core, workers, runner, ...")
+    parser.add_argument("--only", nargs="*", default=MEASURES, choices=MEASURES)
     parser.add_argument("--scratch", type=Path, help="a folder on the disk to measure")
     return parser.parse_args()
 

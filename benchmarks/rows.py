@@ -1,6 +1,6 @@
 """What choosing and packing rows costs, beside reading them. No network, no GPU, CPU time.
 
-    python benchmarks/rows.py [--documents 1000000] [--sources 4]
+    python -m benchmarks.rows [--documents 1000000] [--sources 4]
 
 Order: which rows a global batch of 256 holds, of a mixture of a billion rows, against reading them
 (32 x 1024 tokens a micro-batch). Packing: best fit decreasing of documents with a long-tailed
@@ -10,18 +10,12 @@ against concatenation. Each the median of several runs in this process.
 
 from __future__ import annotations
 
-import argparse
-import platform
-import resource
-import statistics
-import time
 from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from benchmarks.workers import cpu_seconds, machine, medians, parser_of, peak_mib
 from train.data.rows.order import RowOrder
 from train.data.rows.spans import Bins, Stream
 
@@ -35,16 +29,6 @@ class Counted:
 
     def __len__(self) -> int:
         return ROWS
-
-
-def seconds(run: Callable[[], Any], *, times: int) -> float:
-    """Median CPU time of a call."""
-    taken = []
-    for _ in range(times):
-        begin = time.process_time()
-        run()
-        taken.append(time.process_time() - begin)
-    return statistics.median(taken)
 
 
 def one_by_one(lengths: np.ndarray, room: int) -> int:
@@ -79,7 +63,8 @@ def order(sources: int) -> None:
         first = next(begins)
         mixture.global_rows(np.arange(first, first + BATCH))
 
-    print(f"order: {BATCH} of {ROWS * sources:,} rows: {1e3 * seconds(batch, times=200):.2f} ms")
+    (took,) = medians(batch, rounds=200)
+    print(f"order: {BATCH} of {ROWS * sources:,} rows: {1e3 * took:.2f} ms")
 
 
 def packing(documents: int) -> None:
@@ -87,29 +72,27 @@ def packing(documents: int) -> None:
     draw = np.random.default_rng(0)
     lengths = np.minimum(draw.lognormal(5.5, 1.2, documents).astype(np.int64) + 1, LENGTH + 1)
     ends = np.cumsum(lengths)
-    slow = seconds(lambda: one_by_one(lengths, LENGTH + 1), times=1)
     made: list[Bins] = []
 
     def fit() -> None:
         made[:] = [Bins(ends, LENGTH, together=True, tails_first=False)]
 
-    fast = seconds(fit, times=3)
-    plain = seconds(lambda: Stream(ends, LENGTH, longest_first=False), times=3)
-    longest = seconds(lambda: Stream(ends, LENGTH, longest_first=True), times=3)
+    slow = cpu_seconds(lambda: one_by_one(lengths, LENGTH + 1))
+    fast, plain, longest = medians(
+        fit,
+        lambda: Stream(ends, LENGTH, longest_first=False),
+        lambda: Stream(ends, LENGTH, longest_first=True),
+        rounds=3,
+    )
     padding = 1 - made[0].inputs() / (len(made[0]) * LENGTH)
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"packing: {documents:,} documents, {int(ends[-1]):,} tokens")
     print(f"  best_fit {fast:.2f} s, {padding:.3%} padding, {slow / fast:.1f} times one by one")
-    print(
-        f"  concat {plain:.4f} s, long_first {longest:.2f} s; peak of the process {memory:.1f} GiB"
-    )
+    memory = f"peak of the process {peak_mib() / 1024:.1f} GiB"
+    print(f"  concat {plain:.4f} s, long_first {longest:.2f} s; {memory}")
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--documents", type=int, default=1_000_000)
-    parser.add_argument("--sources", type=int, default=4)
-    asked = parser.parse_args()
-    print(f"{platform.processor() or platform.machine()}, numpy {np.__version__}")
+    asked = parser_of(__doc__, documents=1_000_000, sources=4).parse_args()
+    print(machine(), "numpy", np.__version__)
     order(asked.sources)
     packing(asked.documents)

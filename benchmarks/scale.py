@@ -22,7 +22,6 @@ import gzip
 import json
 import lzma
 import os
-import platform
 import random
 import re
 import shlex
@@ -32,7 +31,6 @@ import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
@@ -40,18 +38,12 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.workers import machine
+
 SEGMENTERS = {"prose": "sentences", "latex": "latex", "proofs": "coq", "code": "lines"}
 PACKAGES = [
-    "torch",
-    "sympy",
-    "pandas",
-    "scipy",
-    "numpy",
-    "transformers",
-    "sklearn",
-    "jax",
-    "matplotlib",
-    "lightning",
+    *("torch", "sympy", "pandas", "scipy", "numpy", "transformers", "sklearn", "jax"),
+    *("matplotlib", "lightning"),
 ]
 ENCODINGS = ["rope", "bipe_rope", "alibi", "bipe_alibi", "fox", "fox_segments"]
 MOST_PASSES = 1.5
@@ -138,7 +130,12 @@ class Scale:
     def __post_init__(self) -> None:
         self._began, self._lock = time.monotonic(), Lock()
         self.out.mkdir(parents=True, exist_ok=True)
-        self.facts: dict[str, Any] = {"machine": machine(), "plan": self.plan, "failed": {}}
+        self.facts: dict[str, Any] = {
+            "machine": machine(),
+            "cores": os.cpu_count(),
+            "plan": self.plan,
+            "failed": {},
+        }
 
     def run(self) -> dict[str, Any]:
         """Prepare, rehearse, train and evaluate; return the results."""
@@ -335,15 +332,6 @@ def _losses(rows: list[dict[str, Any]]) -> dict[tuple[str, int], tuple[np.ndarra
         for cell, (nll, of) in found.items()
         if nll.keys() == of.keys()
     }
-
-
-def machine() -> dict[str, Any]:
-    """Name what the numbers depend on."""
-    import torch
-
-    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
-    known = {"torch": version("torch"), "python": platform.python_version()}
-    return {"gpu": gpu, "cores": os.cpu_count(), **known}
 
 
 def main(words: list[str] | None = None) -> None:

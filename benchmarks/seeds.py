@@ -9,13 +9,12 @@ differences are means over seeds of the difference on one seed. Intervals are St
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.workers import parser_of, write
 from train.report.load import load
 from train.report.table import Arm, Results
 
@@ -106,16 +105,13 @@ def _shown(cell: Cell) -> str:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Print the table and write the JSON."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("arms", nargs="+", metavar="NAME=RUN,RUN")
-    parser.add_argument("--json", type=Path)
     given = parser.parse_args(words)
     found = summary(folders(given.arms))
     show(found)
     if given.json:
-        given.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        write(given.json, found)
     return 0
 
 

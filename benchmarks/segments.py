@@ -1,6 +1,6 @@
 """Sentence and step boundaries against gold, and against what others find in the same run.
 
-    python benchmarks/segments.py FILE.jsonl ... --segmenter sentences [--peers]
+    python -m benchmarks.segments FILE.jsonl ... --segmenter sentences [--peers]
 
 A line of a file is one document: `text`, `bounds` (character offsets at which a segment starts,
 the first left out) and `set` (what it is counted under). A boundary is right if as many visible

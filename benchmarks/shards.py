@@ -1,6 +1,6 @@
 """What shards cost: beside the tokens, in a loader batch, when they are merged and verified.
 
-    python benchmarks/shards.py [MEGATOKENS]
+    python -m benchmarks.shards [MEGATOKENS]
 
 Peers in the same run: the tokens alone on disk; torch's DataLoader over the same tokens without
 marks; a bare copy of the same files with sha256 (merging, verifying).
@@ -11,17 +11,15 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import statistics
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
 
 import numpy as np
 import torch
 
+from benchmarks.workers import medians
 from train.data.rows.choices import Packing
 from train.data.rows.loader import RowLoader
 from train.data.rows.order import RowOrder
@@ -33,17 +31,6 @@ from train.data.store.writer import ShardWriter
 ROWS, ROW_LENGTH, STEPS = 32, 1024, 60
 SEGMENT, DOCUMENT = 20, 700  # tokens, on average
 VOCAB_SIZE = 50_000
-
-
-def median(*runs: Callable[[], object], repeats: int = 5) -> list[float]:
-    """Median of the CPU seconds of each call; they take turns, the first turn left out."""
-    times: list[list[float]] = [[] for _ in runs]
-    for _ in range(repeats + 1):
-        for each, run in zip(times, runs, strict=True):
-            begin = time.process_time()
-            run()
-            each.append(time.process_time() - begin)
-    return [statistics.median(each[1:]) for each in times]
 
 
 def write(folder: Path, *, tokens: int, levels: int = 1) -> DataSet:
@@ -124,7 +111,7 @@ def batches(data: DataSet, packing: str) -> None:
                 row[:] = data.tokens[start : start + ROW_LENGTH + 1]
             torch.from_numpy(plain[:, :-1].copy()), torch.from_numpy(plain[:, 1:].copy())
 
-    ours, *others = median(with_marks, torch_loader, without, gathered)
+    ours, *others = medians(with_marks, torch_loader, without, gathered, rounds=5)
     names = ("DataLoader, tokens only", "the same, marks left out", "bare numpy, tokens only")
     shown = ", ".join(
         f"{ours / each:.2f} of {name} ({each * 1e3 / STEPS:.2f} ms)"
@@ -158,7 +145,7 @@ def merge(data: DataSet, root: Path) -> None:
                         digest.update(block)
                         target.write(block)
 
-    one, two = median(ours, copy, repeats=3)
+    one, two = medians(ours, copy, rounds=3)
     print(f"merge: {total / one / 1e6:.0f} MB/s, a hashed copy {total / two / 1e6:.0f} MB/s")
 
 
@@ -175,7 +162,7 @@ def verify(data: DataSet) -> None:
         lambda structure=structure: list(split_faults(data.folder, structure=structure))
         for structure in (False, True)
     ]
-    seconds = median(*checked, bare, repeats=3)
+    seconds = medians(*checked, bare, rounds=3)
     names = ("verify, checksums", "verify, with structure", "bare sha256")
     for name, each in zip(names, seconds, strict=True):
         print(f"{name}: {total / each / 1e6:.0f} MB/s")

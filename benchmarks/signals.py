@@ -11,13 +11,12 @@ others must be gone in time and name it, and the next start must leave no tempor
 
 from __future__ import annotations
 
-import argparse
 import csv
+import hashlib
 import json
 import os
 import random
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -26,9 +25,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.endurance import _children, _trained
+from benchmarks.workers import ROOT, children, parser_of
 
-ROOT = Path(__file__).parent.parent
 _TWO = ("trainer.accelerator=cpu", "trainer.devices=2", "trainer.precision=32-true")
 _WORLDS = {
     "one": (),
@@ -38,6 +36,7 @@ _WORLDS = {
 }
 _SIGNALS = ("SIGTERM", "SIGUSR1", "SIGINT")
 _LIMIT = 300.0  # seconds for a process to end
+_OF_THE_MACHINE = ("tokens_per_second", "mfu", "peak_memory_gib", "seconds")
 _LOST = re.compile(r"bipe: rank (\d+)[^\n]*pid (\d+)")
 
 
@@ -92,7 +91,7 @@ class Study:
             else:
                 self.wait_for_step(process, out)
                 time.sleep(self.draw.uniform(0, seconds / times))
-            ranks = [process.pid, *_children(process.pid)]
+            ranks = [process.pid, *children(process.pid)]
             to = self.draw.choice(["first", "one", "all"]) if name != "SIGKILL" else "one"
             targets = {"first": ranks[:1], "one": [self.draw.choice(ranks)], "all": ranks}[to]
             step, begin = last_step(self.run(out)), time.monotonic()
@@ -118,11 +117,27 @@ class Study:
         return found
 
 
+def _trained(folder: Path) -> dict[str, str]:
+    """Return what a run measured, without times, and its last weights."""
+    (metrics,) = folder.rglob("metrics.csv")
+    with metrics.open(newline="") as file:
+        rows = [
+            {key: value for key, value in row.items() if key not in _OF_THE_MACHINE}
+            for row in csv.DictReader(file)
+        ]
+    found = {"metrics": json.dumps(rows)}
+    for path in sorted(folder.rglob("*.safetensors")):
+        found[str(path.relative_to(folder))] = hashlib.sha256(path.read_bytes()).hexdigest()
+    if len(found) < 2:
+        raise SystemExit(f"{folder}: no weights")
+    return found
+
+
 def last_step(run: Path) -> int:
     try:
         with (run / "metrics.csv").open(newline="") as file:
             return max((int(row["step"]) for row in csv.DictReader(file) if row["step"]), default=0)
-    except (OSError, ValueError):
+    except (OSError, ValueError):  # not there yet, or half a line
         return 0
 
 
@@ -176,17 +191,13 @@ def summary(found: list[dict[str, Any]], *, same: bool, left: list[str]) -> dict
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--times", type=int, default=5)
-    parser.add_argument("--kills", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=150)
-    parser.add_argument("--seed", type=int, default=0)
+    parser = parser_of(__doc__, times=5, kills=5, steps=150, seed=0)
     parser.add_argument("--worlds", nargs="+", choices=_WORLDS, default=list(_WORLDS))
     parser.add_argument("--signals", nargs="*", default=_SIGNALS)
     options = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="signals-"))
     wrong = []
-    try:
+    with tempfile.TemporaryDirectory(prefix="signals-", ignore_cleanup_errors=True) as place:
+        folder = Path(place)
         words = ["prepare", "experiment=smoke", "data=data", f"out={folder}"]
         command = [sys.executable, "-m", "train.cli", *words]
         environment = os.environ | {"PYTHONPATH": str(ROOT)}
@@ -202,8 +213,6 @@ def main() -> None:
                 line = {"world": world, **summary(found, same=same, left=temporary(folder / out))}
                 print(json.dumps(line), flush=True)
                 wrong += [] if line["right"] else [line]
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
     if wrong:
         raise SystemExit(f"{len(wrong)} came out otherwise")
 

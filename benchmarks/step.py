@@ -11,7 +11,7 @@ rate of a large bfloat16 matrix product measured in the same run.
 from __future__ import annotations
 
 import argparse
-import json
+import functools
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
@@ -20,16 +20,13 @@ from pathlib import Path
 import torch
 
 from benchmarks import models
-from benchmarks.workers import Worker, machine, serve, take_turns, write
+from benchmarks.workers import compare, machine, parser_of, serve, write
 
-OURS = ("BiPE-RoPE", "BiPE-ALiBi", "RoPE")
+OURS = (*models.BIPE, "RoPE")
 PEERS = ("LitGPT compiled", "HF Llama", "HF Llama compiled", "x-transformers compiled")
 RELEASED = {"released bipe_rope": "bipe_rope", "released bipe_alibi": "bipe_alibi"}
 MATMUL = "matrix product"
-MODELS = {
-    "20M": {},
-    "151M": {"width": 768, "layers": 12, "heads": 12, "mlp": 3072},
-}
+MODELS = {"20M": {}, "151M": {"width": 768, "layers": 12, "heads": 12, "mlp": 3072}}
 
 
 def candidate(name: str, size: models.Size, device: str, release: Path | None) -> Callable:
@@ -98,49 +95,25 @@ def table(found: dict, size: models.Size, device: str) -> dict:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__, time=1024, batch=4, rounds=5, threads=1)
     parser.add_argument("--model", choices=MODELS, default="20M", help="parameters")
-    parser.add_argument("--time", type=int, default=1024, help="tokens a row")
-    parser.add_argument("--batch", type=int, default=4, help="rows")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--json", type=Path)
     parser.add_argument("--release", type=Path, help="checkout of the released BiPE code")
     parser.add_argument("--release-python", default=sys.executable)
     parser.add_argument("--only", nargs="*", help="names of candidates")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    size = models.Size(time=options.time, batch=options.batch, **MODELS[options.model])
+    given = parser.parse_args()
+    size = models.Size(time=given.time, batch=given.batch, **MODELS[given.model])
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    if options.worker:
-        release = options.release
-        serve(
-            lambda: candidate(options.worker, size, device, release),
-            threads=options.threads,
-            cuda=device == "cuda",
-        )
+    if given.worker:
+        build = functools.partial(candidate, given.worker, size, device, given.release)
+        serve(build, threads=given.threads)
         return
     names = [f"ours {name} compiled" for name in OURS] + ["ours BiPE-RoPE", *PEERS]
-    if options.release:
-        names += RELEASED
-    names = [name for name in names if not options.only or name in options.only] + [MATMUL]
-    root = str(Path(__file__).parent.parent)
-    workers = [
-        Worker(
-            name,
-            [
-                options.release_python if name in RELEASED else sys.executable,
-                *("-m", "benchmarks.step", *sys.argv[1:], "--worker", name),
-            ],
-            path=[root],
-        )
-        for name in names
-    ]
-    found = take_turns(workers, rounds=options.rounds)
-    results = {"machine": machine(), "size": asdict(size), **table(found, size, device)}
-    write(options.json, results)
-    if not options.json:
-        print(json.dumps(results["machine"]))
+    names += RELEASED if given.release else ()
+    names = [name for name in names if not given.only or name in given.only] + [MATMUL]
+    pythons = dict.fromkeys(RELEASED, given.release_python)
+    found = compare(names, rounds=given.rounds, interpreters=pythons)
+    write(given.json, {"machine": machine(), "size": asdict(size), **table(found, size, device)})
 
 
 if __name__ == "__main__":

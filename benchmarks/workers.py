@@ -1,4 +1,4 @@
-"""Candidates of a benchmark, each in a process of its own, taking turns.
+"""What benchmarks share: calls that take turns, candidates in processes of their own, JSON.
 
     A candidate may need another interpreter (a release that asks for old libraries), and none
     should heat the caches of another. The parent starts them all, then asks each in turn for one
@@ -10,7 +10,11 @@ and one for every line that it reads.
 
 from __future__ import annotations
 
+import argparse
 import json
+import multiprocessing
+import os
+import platform
 import resource
 import statistics
 import subprocess
@@ -20,11 +24,64 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 
-def serve(build: Callable[[], Callable[[], None]], *, threads: int, cuda: bool = False) -> None:
+ROOT = Path(__file__).parents[1]
+
+
+def parser_of(doc: str | None, **numbers: int) -> argparse.ArgumentParser:
+    """Return a parser of whole numbers by name, with their defaults, and of `--json`."""
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for name, default in numbers.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=default)
+    parser.add_argument("--json", type=Path)
+    return parser
+
+
+def cpu_seconds(run: Callable[[], object]) -> float:
+    begin = time.process_time()
+    run()
+    return time.process_time() - begin
+
+
+def wall_seconds(run: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    run()
+    return time.perf_counter() - begin
+
+
+def medians(
+    *runs: Callable[[], object],
+    rounds: int,
+    seconds: Callable[[Callable[[], object]], float] = cpu_seconds,
+) -> list[float]:
+    """Return the median seconds of each call; they take turns, the first turn left out."""
+    turns = [[seconds(run) for run in runs] for _ in range(rounds + 1)]
+    return [statistics.median(each) for each in zip(*turns[1:], strict=True)]
+
+
+def alone(work: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function in a fresh process."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(work, arguments)
+
+
+def children(pid: int, *, deep: bool = True) -> list[int]:
+    """Return the processes below one, by /proc; deep: theirs, too."""
+    path = Path(f"/proc/{pid}/task/{pid}/children")
+    own = [int(child) for child in path.read_text().split()] if path.exists() else []
+    return own + [inner for child in own if deep for inner in children(child)]
+
+
+def peak_mib() -> float:
+    """Return the peak memory of this process so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def serve(build: Callable[[], Callable[[], None]], *, threads: int) -> None:
     """Be a worker: build what is measured, then measure one call for each line of the input."""
-    import torch
-
     torch.set_num_threads(threads)
     try:
         run = build()
@@ -34,7 +91,8 @@ def serve(build: Callable[[], Callable[[], None]], *, threads: int, cuda: bool =
         return
     print(json.dumps({"ready": torch.__version__}), flush=True)
     for _ in sys.stdin:
-        print(json.dumps(_on_cuda(run) if cuda else _on_cpu(run)), flush=True)
+        found = _on_cuda(run) if torch.cuda.is_available() else _on_cpu(run)
+        print(json.dumps(found), flush=True)
 
 
 def _on_cpu(run: Callable[[], None]) -> dict[str, float]:
@@ -43,7 +101,7 @@ def _on_cpu(run: Callable[[], None]) -> dict[str, float]:
     return {
         "wall": time.perf_counter() - wall,
         "cpu": time.process_time() - cpu,
-        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "peak_mib": peak_mib(),
     }
 
 
@@ -53,8 +111,6 @@ def _on_cuda(run: Callable[[], None]) -> dict[str, float]:
     One call is not measured, since the device may have slept; then as many as fit in a second.
     Memory goes back, for the other candidates are on the same device.
     """
-    import torch
-
     start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     torch.cuda.reset_peak_memory_stats()
     calls = max(1, min(10, int(1 / _timed(run, 1, start, stop)["wall"])))
@@ -65,8 +121,6 @@ def _on_cuda(run: Callable[[], None]) -> dict[str, float]:
 
 
 def _timed(run: Callable[[], None], calls: int, start: Any, stop: Any) -> dict[str, float]:
-    import torch
-
     torch.cuda.synchronize()
     wall = time.perf_counter()
     start.record()
@@ -81,11 +135,9 @@ def _timed(run: Callable[[], None], calls: int, start: Any, stop: Any) -> dict[s
 class Worker:
     """The parent's end of a worker process."""
 
-    def __init__(self, name: str, command: Sequence[str], *, path: Sequence[str] = ()) -> None:
-        import os
-
+    def __init__(self, name: str, command: Sequence[str]) -> None:
         self.name = name
-        search = os.pathsep.join([*path, *filter(None, [os.environ.get("PYTHONPATH")])])
+        search = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -120,8 +172,18 @@ class Worker:
         return {"fault": "the process ended"}
 
 
-def take_turns(workers: Sequence[Worker], *, rounds: int) -> dict[str, dict[str, float]]:
-    """Medians of each worker's figures over the rounds; workers with a fault are left out."""
+def compare(
+    names: Sequence[str], *, rounds: int, interpreters: Mapping[str, str] = {}
+) -> dict[str, dict[str, float]]:
+    """Let workers of the script that runs take turns; return the medians of their figures.
+
+    interpreters: of candidates that need another one. Candidates with a fault are left out.
+    """
+    script = sys.modules["__main__"].__spec__.name  # type: ignore[union-attr]
+    workers = []
+    for name in names:
+        words = ["-m", script, *sys.argv[1:], "--worker", name]
+        workers.append(Worker(name, [interpreters.get(name, sys.executable), *words]))
     found: dict[str, list[dict[str, float]]] = {}
     try:
         for worker in workers:  # one at a time: compiling takes all cores
@@ -144,21 +206,16 @@ def take_turns(workers: Sequence[Worker], *, rounds: int) -> dict[str, dict[str,
 
 def machine() -> dict[str, Any]:
     """Return what the figures were measured on."""
-    import platform
-
-    import torch
-
-    names = [
-        line.partition(":")[2].strip()
-        for line in Path("/proc/cpuinfo").read_text().splitlines()
-        if line.startswith("model name")
-    ]
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else names[0]
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else next(names)
     return {"device": device, "torch": torch.__version__, "python": platform.python_version()}
 
 
 def write(path: Path | None, results: Mapping[str, Any]) -> None:
-    """Save results as JSON where a path is given."""
-    if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    """Save results as JSON where a path is given, else print what they were measured on."""
+    if path is None:
+        print(results["machine"])
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
