@@ -39,7 +39,7 @@ TOLD = [
     ("model.vocab_size=10", "model.vocab_size must be at least that of the data ("),
     ("rows.micro_batch=3", "rows.micro_batch x devices (3), was: 4; set rows.micro_batch=2"),
     ("trainer.devices=2", "rows.micro_batch x devices (8), was: 4; set rows.micro_batch=2"),
-    ("rows.packing=tight", "must be one of concat, best_fit, long_first, single, was: tight"),
+    ("rows.packing=tight", "must be one of concat, best_fit, long_first, single, was: 'tight'"),
     ("rows.sources={prose: 1.0}", "prose"),
     ("encoding.intra.length=0", "encoding.intra: length must be at least 1, was: 0"),
     (

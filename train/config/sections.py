@@ -6,7 +6,14 @@ from typing import Annotated, Any, Literal, get_args
 
 from bipe.arguments import fits
 from train.config.check import MeasurementCall, Rule, StretchCall
-from train.data.rows.choices import Curriculum, Mixture, Packing
+from train.data.rows.choices import (
+    Budget,
+    Curriculum,
+    Mixture,
+    Packing,
+    PackingName,
+    SplitDocuments,
+)
 from train.errors import ConfigError
 
 NONE = "none"  # the sweep's method that leaves a model as it is
@@ -43,13 +50,13 @@ class Rows:
     temperature: float | None
     max_epochs: float | None
     if_repeated: Literal["warn", "refuse"]
-    packing: str
-    split_documents: str
+    packing: PackingName
+    split_documents: SplitDocuments
     level: int | str | list[str] | None
     coarser: list[int | str | list[str]] | None
     prompt_level: int | str | None
     curriculum: Annotated[Any, Rule("a list of {length: tokens, steps: steps}, or null", _stages)]
-    budget: str
+    budget: Budget
     drop_last: bool
     on_batch_change: Literal["refuse", "convert"]
     validation_rows: int

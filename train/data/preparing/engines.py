@@ -21,10 +21,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from bipe.arguments import Rule
 from segmenters.wording import counted
 from train import stop
+from train.data.preparing.source import Count
 from train.data.preparing.work import Work
 from train.data.tokenizing.tokenizers import THREADS, one_thread
 from train.errors import DataError, require_package
@@ -46,11 +48,8 @@ class Local:
     isolate in one of its own, which may be killed.
     """
 
-    workers: int | None = None
+    workers: Count | None = None
     isolate: bool = False
-
-    def __post_init__(self) -> None:
-        _require_positive(workers=self.workers)
 
     def __str__(self) -> str:
         return f"{counted(self._count(), 'process')} here"
@@ -131,15 +130,14 @@ class Slurm:
 
     partition: str
     time: str = "04:00:00"
-    workers: int | None = None
-    memory_gb: int = 2
+    workers: Count | None = None
+    memory_gb: Count = 2
     qos: str | None = None
     account: str | None = None
     sbatch: Mapping[str, Any] = field(default_factory=dict)
     poll_seconds: float = 10.0
 
     def __post_init__(self) -> None:
-        _require_positive(workers=self.workers, memory_gb=self.memory_gb)
         given = {"partition": self.partition, "time": self.time, "qos": self.qos, **self.sbatch}
         for name, value in given.items():
             if not f"{name}{value}".isprintable():  # a line of its own in the job script
@@ -197,11 +195,8 @@ class Ray:
     """
 
     address: str | None = None
-    workers: int | None = None
-    memory_gb: float = 2
-
-    def __post_init__(self) -> None:
-        _require_positive(workers=self.workers, memory_gb=self.memory_gb)
+    workers: Count | None = None
+    memory_gb: Annotated[float, Rule("above 0", lambda value: value > 0)] = 2
 
     def __str__(self) -> str:
         return f"Ray at {self.address or 'its default address'}"
@@ -303,9 +298,3 @@ def _end_with(held: Connection) -> None:
         held.recv()
     except (EOFError, OSError):
         os._exit(1)
-
-
-def _require_positive(**options: float | None) -> None:
-    for name, value in options.items():
-        if value is not None and not value > 0:
-            raise DataError(f"engine.{name} must be at least 1, was: {value}")

@@ -11,8 +11,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
-from typing import Any
+from typing import Annotated, Any
 
+from bipe.arguments import Rule
 from segmenters import Levels, Segmenter
 from train.data.reading.documents import Document, Reader
 from train.data.reading.split import Split, for_few
@@ -21,6 +22,7 @@ from train.data.tokenizing.vocabulary import TokenizerSource
 from train.disk.manifest import plain
 from train.errors import DataError
 
+Count = Annotated[int, Rule("at least 1", lambda value: value >= 1)]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
@@ -146,7 +148,7 @@ class Corpus:
     tokenizer: TokenizerSource
     split: Split = field(default_factory=Split)
     deduplicate: bool = False
-    shard_tokens: int = SHARD_TOKENS
+    shard_tokens: Count = SHARD_TOKENS
 
     def __post_init__(self) -> None:
         if not self.sources:
@@ -155,12 +157,8 @@ class Corpus:
             if not _NAME.fullmatch(name):
                 rule = "names must consist of letters, digits, - and _"
                 raise DataError(f"sources: {rule}, was: {name}")
-        if self.shard_tokens < 1:
-            raise DataError(f"shard_tokens must be at least 1, was: {self.shard_tokens}")
 
     def completed(self, *, limit: int | None) -> Corpus:
-        if limit is not None and limit < 1:
-            raise DataError(f"limit must be at least 1 document, or null for all, was: {limit}")
         for name, source in self.sources.items():
             try:
                 source.documents.check()

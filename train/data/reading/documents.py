@@ -18,8 +18,9 @@ from copy import copy
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import PurePath
-from typing import Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
+from bipe.arguments import Rule
 from train.disk.manifest import redacted
 from train.errors import DataError
 
@@ -36,6 +37,7 @@ PARTS = 64
 SMALLEST, LARGEST = 2_000_000, 256_000_000  # bytes
 
 OnBad = Literal["error", "skip"]
+Share = Annotated[float, Rule("from 0 to 1", lambda value: 0 <= value <= 1)]
 Sized = TypeVar("Sized")
 
 
@@ -207,13 +209,7 @@ class TolerantReader(Reader):
     """
 
     on_bad: OnBad = "error"
-    max_broken: float = MAX_BROKEN
-
-    def __post_init__(self) -> None:
-        if self.on_bad not in ("error", "skip"):
-            raise DataError(f"on_bad must be error or skip, was: {self.on_bad}")
-        if not 0 <= self.max_broken <= 1:
-            raise DataError(f"max_broken must be from 0 to 1, was: {self.max_broken}")
+    max_broken: Share = MAX_BROKEN
 
     def broken_share(self) -> float:
         return self.max_broken

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass, replace
 from itertools import groupby
 from pathlib import PurePosixPath
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
+from bipe.arguments import Rule
 from segmenters.fields import KNOWN_FIELDS, path_of
 from train.data.reading import documents as base
 from train.data.reading.documents import Bad, Document, Part, Reader, TolerantReader
@@ -33,7 +34,7 @@ class Repositories(Reader):
 
     of: Reader
     key: str | None = None
-    depth: int = 1
+    depth: Annotated[int, Rule("at least 0", lambda value: value >= 0)] = 1
     header: str | None = None
     kind: str = "code"
 
@@ -42,8 +43,6 @@ class Repositories(Reader):
             raise DataError("key must name the field with the repository of a row, was: null")
         if self.unwrap:
             raise DataError("unwrap is a setting of the reader of files: set of.unwrap")
-        if self.depth < 0:
-            raise DataError(f"depth must be at least 0, was: {self.depth}")
         try:
             (self.header or "").format(path="")
         except (KeyError, IndexError, ValueError):

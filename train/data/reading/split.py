@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from segmenters.fields import KNOWN_FIELDS, NESTING_FIELDS
 from train.data.reading import SPLITS
-from train.data.reading.documents import Document, Reader
+from train.data.reading.documents import Document, Reader, Share
 from train.errors import DataError
 
 SOME, MANY = 9, 500  # documents
@@ -36,19 +36,14 @@ class Split:
     in this order; "auto": see `for_few`. why: that decision.
     """
 
-    validation: float = 0.02
-    test: float = 0.05
+    validation: Share = 0.02
+    test: Share = 0.05
     salt: str = ""
     ids: Mapping[str, Sequence[str]] = field(default_factory=dict)
     within: bool | Literal["auto"] = False
     why: str = ""
 
     def __post_init__(self) -> None:
-        if self.within not in (True, False, "auto"):
-            raise DataError(f"split.within must be true, false or auto, was: {self.within}")
-        for name in ("validation", "test"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise DataError(f"split.{name} must be from 0 to 1, was: {getattr(self, name)}")
         if self.validation + self.test > 1:
             raise DataError("split.validation + split.test must be at most 1")
         if self.within is True and self.ids:

@@ -14,14 +14,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, get_args
 
 from train.errors import DataError, nearest
 
-PACKINGS = ("concat", "best_fit", "long_first", "single")
+PackingName = Literal["concat", "best_fit", "long_first", "single"]
 WHOLE = ("single", "best_fit")  # those that cut no document that fits a row
-SPLIT_DOCUMENTS = ("restart", "continue")
-BUDGETS = ("tokens", "rows")
+PACKINGS = get_args(PackingName)
+SplitDocuments = Literal["restart", "continue"]
+Budget = Literal["tokens", "rows"]
 MicroBatch = int | Literal["auto"]  # auto: as many rows at once as fit in the memory
 
 
@@ -34,21 +35,14 @@ class Packing:
     prompt, which is not scored; then no document is cut.
     """
 
-    strategy: str = "concat"
-    split_documents: str = "restart"
+    strategy: PackingName = "concat"
+    split_documents: SplitDocuments = "restart"
     prompt_level: int | str | None = None
 
     def __post_init__(self) -> None:
-        how, split = self.strategy, self.split_documents
-        if how not in PACKINGS:
-            raise DataError(f"rows.packing must be one of {', '.join(PACKINGS)}, was: {how}")
-        if split not in SPLIT_DOCUMENTS:
-            raise DataError(f"rows.split_documents must be restart or continue, was: {split}")
-        if self.prompt_level is None:
-            return
-        asked = (("packing", how, WHOLE), ("split_documents", split, SPLIT_DOCUMENTS[:1]))
-        for key, value, allowed in asked:
-            if value not in allowed:
+        packing, split = (self.strategy, WHOLE), (self.split_documents, ("restart",))
+        for key, (value, allowed) in {"packing": packing, "split_documents": split}.items():
+            if self.prompt_level is not None and value not in allowed:
                 raise DataError(
                     f"rows.{key} must be {' or '.join(allowed)}, since documents with a prompt "
                     f"(rows.prompt_level={self.prompt_level}) are not split, was: {value}"
@@ -146,11 +140,9 @@ class Curriculum:
     """
 
     stages: Sequence[Mapping[str, int]] = ()
-    budget: str = "tokens"
+    budget: Budget = "tokens"
 
     def __post_init__(self) -> None:
-        if self.budget not in BUDGETS:
-            raise DataError(f"rows.budget must be one of {', '.join(BUDGETS)}, was: {self.budget}")
         for index, given in enumerate(self.stages):
             key = f"rows.curriculum[{index}]"
             if set(given) != {"length", "steps"}:

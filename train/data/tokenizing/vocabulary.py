@@ -23,10 +23,8 @@ from train.data.tokenizing.tokenizers import SAMPLES, Tokenizer
 from train.disk.files import read_json
 from train.errors import DataError
 
-NORMALISERS = ("keep", "drop", "refuse")
 _KNOWN_ENDS = (END, "</s>", "<|end_of_text|>", "<eos>", "<|im_end|>", "[SEP]")
 _DIGITS = {"single": r"\p{N}", "groups": r"\p{N}{1,3}"}
-_BOS = ("none", "document")
 _SPLITS = {"gpt2": r" ?\p{N}+", "cl100k": r"\p{N}{1,3}"}  # how their patterns split digits
 _BYTES = 256
 # Yields texts to train on, about so many characters per source.
@@ -71,11 +69,6 @@ class TrainBPE:
                 f"vocab_size must be above {least - 1} (the bytes, the end of a document and "
                 f"special_tokens), was: {self.vocab_size}"
             )
-        if self.split not in _SPLITS or self.digits not in _DIGITS:
-            raise DataError(
-                f"split must be {' or '.join(_SPLITS)} and digits {' or '.join(_DIGITS)}, "
-                f"were: {self.split}, {self.digits}"
-            )
         if not all(special) or len(set(special)) < len(special):
             raise DataError(
                 f"special_tokens must not be empty, and differ from each other and from {END}, "
@@ -118,15 +111,9 @@ class LoadTokenizer:
 
     path: str | Path
     eos: str | None = None
-    normaliser: str = "keep"
+    normaliser: Literal["keep", "drop", "refuse"] = "keep"
     pattern: str | None = None
-    bos: str = "none"
-
-    def __post_init__(self) -> None:
-        if self.bos not in _BOS:
-            raise DataError(f"bos must be {' or '.join(_BOS)}, was: {self.bos}")
-        if self.normaliser not in NORMALISERS:
-            raise DataError(f"normaliser must be {', '.join(NORMALISERS)}, was: {self.normaliser}")
+    bos: Literal["none", "document"] = "none"
 
     def build(self, texts: Texts | None = None) -> Tokenizer:
         file = _find(Path(self.path))

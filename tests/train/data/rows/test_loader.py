@@ -241,8 +241,6 @@ def loaded(**options):
         (lambda: staged_to_64((16, 0)), r"curriculum\[0\]\.steps must be at least 1, was: 0"),
         (lambda: Curriculum(stages=[{"length": 1, "no": 3}]), r"\[0\] must be \{length: tokens"),
         (lambda: staged_to_64((4, 1)), r"multiple of row_length / length \(16\), or set rows.bud"),
-        (lambda: some(strategy="x"), r"packing must be one of concat, best_fit.*was: x"),
-        (lambda: some(split_documents="x"), "must be restart or continue, was: x"),
         (lambda: some([]), r"source x, split train: has no documents\. Prepare"),
         (lambda: ordered(seed=-1), "seed must be at least 0, was: -1"),
         (lambda: by_temperature({"a": 1}, temperature=0), "temperature must be above 0, was: 0"),

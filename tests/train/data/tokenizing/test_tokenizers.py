@@ -187,8 +187,6 @@ def configured(text):
         ({}, {}, "contains none of tokenizer.json, tokenizer.model"),
         ({"tokenizer.json": "{}"}, {}, "not a fast tokenizer"),
         (PRINTED, {"eos": "[NO]"}, r"eos=\[NO\] is not in the vocabulary"),
-        (PRINTED, {"normaliser": "no"}, "normaliser must be keep, drop, refuse, was: no"),
-        (PRINTED, {"bos": "yes"}, "bos must be none or document, was: yes"),
         (PRINTED, {"bos": "document"}, r"name it as bos_token in tokenizer_config\.json, or"),
         (configured('{"bos_token": "e"}'), {"bos": "document"}, "bos=e is not a special token"),
         (configured("["), {}, "must be a JSON object"),
