@@ -22,7 +22,7 @@ MARKED = {
         "Qed. @@(* behind. *) Lemma b : c.",
         "split. @@- @@auto. @@-- @@+ @@left. @@** @@right. @@Qed.",
         "{ @@auto. @@} @@2:{ @@auto. @@} @@[left_case]: { @@auto. @@} @@all:{ @@auto. @@}",
-        "1-2: auto. @@all: lia. @@{@@- @@auto. @@}",
+        "1-2: auto. @@all: lia. @@{@@- @@auto. @@} @@2:{@@auto. @@}",
         "- @@(* first *) + @@by rewrite -[x]addn0 => /= [|n] //; case: n {IHn}.\n@@Qed.",
         "move=> [a b] {H} -> *. @@apply/eqP; split=> //.",
         "Definition two := 1.5%R.\n@@Check Nat.add.\r\n@@Check a.\t@@Check b.",
