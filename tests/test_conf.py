@@ -124,15 +124,19 @@ def test_the_defaults_of_a_command_come_before_what_is_asked_for():
     assert (made.rows.packing, made.steps, made.row_length) == ("concat", 0, 64)
 
 
-@pytest.mark.parametrize("encoding", CHOICES["encoding"])
-def test_every_encoding_makes_a_model_that_runs(encoding):
-    made = tiny(encoding)
-    decoder = Decoder(decoder_of(made, vocab_size=31))
+def runs(decoder):
+    """Compute the logits of rows of several segments."""
     marks = torch.zeros(2, 16, dtype=torch.uint8)
     marks[:, ::5] = 2
     tokens = torch.randint(31, (2, 16), generator=torch.Generator().manual_seed(0))
     at = Positions.from_marks(marks, levels=decoder.levels)
     assert decoder.logits(tokens, at).shape == (2, 16, 31)
+
+
+@pytest.mark.parametrize("encoding", CHOICES["encoding"])
+def test_every_encoding_makes_a_model_that_runs(encoding):
+    made = tiny(encoding)
+    runs(Decoder(decoder_of(made, vocab_size=31)))
     of_class = made.encoding["_target_"].rpartition(".")[2]
     assert encoding_name(made.encoding) == NAMES.get(encoding, of_class)
 
@@ -181,10 +185,7 @@ def test_every_retrofit_makes_a_model_that_runs(name):
     seen = {"token": {"p99.9": 15}, "segment": {"p99.9": 3}}
     base = decoder_of(tiny("rope"), vocab_size=31)
     done = extend_config(base, made.stretch, notes={"row_length": 16, "positions": seen})
-    marks = torch.full((2, 16), 2, dtype=torch.uint8)
-    tokens = torch.randint(31, (2, 16), generator=torch.Generator().manual_seed(0))
-    at = Positions.from_marks(marks)
-    assert Decoder(done.config).logits(tokens, at).shape == (2, 16, 31)
+    runs(Decoder(done.config))
 
 
 @pytest.mark.parametrize("encoding", ["rope", "bipe_rope"])
@@ -206,9 +207,7 @@ def test_every_stretch_makes_a_model_that_runs(name, encoding):
     assert (rope.stretch is None) == (decoder.scheme.far is not None)
     changed = node["_target_"].rpartition(".")[2]
     assert encoding_name(done.config.encoding) == f"{NAMES[encoding]} + {changed}"
-    tokens = torch.randint(31, (2, 16), generator=torch.Generator().manual_seed(0))
-    marks = torch.full((2, 16), 2, dtype=torch.uint8)
-    assert decoder.logits(tokens, Positions.from_marks(marks)).shape == (2, 16, 31)
+    runs(decoder)
 
 
 def test_levels_are_chosen_and_options_of_the_model_reach_the_encoding():

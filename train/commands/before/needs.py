@@ -123,23 +123,22 @@ def data_of_study(places: str | list[str], config: Config) -> runs.Data:
 
 def needs(config: Config, *, command: str, files: bool = True) -> list[Finding]:
     """Return what a command needs with this configuration, there or not."""
-    trains, sections = command in _TRAINS, list[Any]()
-    if trains:
-        sections.append(config.logger)
-    if command == "prepare":
-        sections += [config.corpus, config.engine]
-    elif command == "scrolls":
-        sections.append(config.task)
-    found = [need for section in sections for need in _of_classes(section)]
-    if command == "prepare":
-        found += _of_preparing(config)
-    if command == "scrolls" and config.task and config.scrolls.split is not None:
-        found += _scoring(config)
-    if trains and config.compile:
-        found.append(compiler(required="compile=true"))
-    if files:
-        found += _files(config, command)
+    found = [*_needs(config, command), *(_files(config, command) if files else ())]
     return list(dict.fromkeys(found))
+
+
+def _needs(config: Config, command: str) -> Iterator[Finding]:
+    trains = command in _TRAINS
+    if trains:
+        yield from _of_classes(config.logger)
+    if command == "scrolls" and config.task:
+        yield from _of_classes(config.task)
+        yield from _scoring(config)
+    if command == "prepare":
+        yield from _of_classes([config.corpus, config.engine])
+        yield from _of_preparing(config)
+    if trains and config.compile:
+        yield compiler(required="compile=true")
 
 
 def _of_classes(section: Any) -> Iterator[Finding]:
@@ -163,10 +162,9 @@ def _package(module: str, *, needed_by: str, cure: str) -> Finding:
 
 def _scoring(config: Config) -> Iterator[Finding]:
     """Yield the package that a task's outputs are scored with, if any."""
-    task = config.build("task")
-    archive = str((config.task or {}).get(TARGET)).endswith(".ScrollsTask")
-    hidden = archive and config.scrolls.split == "test"  # it has no references
-    if task.metric == "rouge" and not hidden:
+    split, kind = config.scrolls.split, str((config.task or {}).get(TARGET))
+    hidden = split is None or (split == "test" and kind.endswith(".ScrollsTask"))  # no references
+    if not hidden and config.build("task").metric == "rouge":
         by = "the task's metric (ROUGE)"
         yield _package("rouge_score", needed_by=by, cure=install_command("scrolls"))
 
