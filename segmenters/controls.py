@@ -15,7 +15,7 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from segmenters.base import Cuts, Machine, Segmenter, SpacedMachine, Window
+from segmenters.base import Cuts, Machine, Segmenter, SpacedMachine, Window, in_pieces
 from segmenters.checks import require_choice, require_integer, require_type
 from segmenters.levels.bounds import CLAUSE
 from segmenters.levels.levels import Derived
@@ -23,8 +23,6 @@ from segmenters.places import characters, utf8
 from segmenters.random_numbers import GOLDEN, mix
 
 _NEWLINE, _SPACE, _PERIOD = b"\n ."
-# Characters drawn at once: each takes fifty bytes.
-_PIECE = 1 << 18
 Kind = Literal["shuffled", "random", "stride"]
 KINDS = get_args(Kind)
 # The signs that end a clause: before white space, and anywhere.
@@ -152,35 +150,29 @@ class RandomCuts(Segmenter):
             raise ValueError(f"mean must be at least 1 and finite, was: {self.mean}")
         require_integer("seed", self.seed, 0)
 
-    def _ends(self, text: str) -> Cuts:
-        found, total = [np.zeros(0, dtype=np.int64)], 0
-        for read in range(0, len(text), _PIECE):
-            cuts, total = self.draw(text[read : read + _PIECE], read=read, total=total)
-            found.append(cuts + read)
-        return np.concatenate(found)
+    def _ends(self, text: str) -> Iterable[int]:
+        return in_pieces(self.machine(), text)
 
     def machine(self) -> Machine:
-        return _Draws(segmenter=self)
-
-    def draw(self, text: str, *, read: int, total: int) -> tuple[Cuts, int]:
-        """Return the cuts of `text`, which follows `read` characters, and the next `total`."""
-        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
-        counter = np.arange(read + 1, read + 1 + len(codes), dtype=np.uint64) * np.uint64(GOLDEN)
-        start = np.uint64((self.seed * GOLDEN + 1) % 2**64)
-        # Cumulative sums of mixed terms hash every prefix in one vectorised pass.
-        sums = np.cumsum(mix((codes + counter) ^ start)) + np.array([total], dtype=np.uint64)
-        draws = mix(sums ^ start)
-        cuts = np.flatnonzero(draws <= np.uint64(int(2**64 / self.mean) - 1)) + 1
-        return cuts, int(sums[-1]) if len(sums) else total
+        return _Draws(mean=self.mean, seed=self.seed)
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class _Draws(Machine):
-    segmenter: RandomCuts
+    mean: float
+    seed: int
     total: int = 0  # a hash of all the text so far
 
     def _read(self, text: str) -> list[int]:
-        cuts, self.total = self.segmenter.draw(text, read=self.size, total=self.total)
+        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
+        counter = np.arange(1, 1 + len(codes), dtype=np.uint64) + np.uint64(self.size)
+        start = np.uint64((self.seed * GOLDEN + 1) % 2**64)
+        terms = mix((codes + counter * np.uint64(GOLDEN)) ^ start)
+        # Cumulative sums of mixed terms hash every prefix in one vectorised pass.
+        sums = np.cumsum(terms) + np.array([self.total], dtype=np.uint64)
+        self.total = int(sums[-1])
+        draws = mix(sums ^ start)
+        cuts = np.flatnonzero(draws <= np.uint64(int(2**64 / self.mean) - 1)) + 1
         return (cuts + self.size).tolist()
 
 

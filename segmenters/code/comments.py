@@ -72,28 +72,20 @@ def prose_cuts(text: str, cuts: Cuts, language: str, prose: Segmenter) -> Cuts:
     opening = _opening(language)
     if opening is None:
         return np.empty(0, dtype=np.int64)
-    places: list[int] = []  # of each text in the document, and in the text of all
-    starts: list[int] = []
     texts: list[str] = []
-    size = 0
+    places: list[Cuts] = []  # of their characters in the document; -1 where no sentence begins
     for start, end in pairwise(cuts.tolist()):
         match = opening.match(text, start, end)
         inner = match and _inner(text[match.end() : end], match.lastgroup or "")
         if match is None or not inner:
             continue
-        places.append(match.end())
-        starts.append(size)
         texts.append(inner)
-        size += len(inner) + len(_APART)
+        places.append(np.arange(match.end(), match.end() + len(inner) + len(_APART)))
+        places[-1][0] = places[-1][len(inner) :] = -1
     if not texts:
         return np.empty(0, dtype=np.int64)
-    whole = _APART.join(texts)
-    inside = np.array(_line_starts(whole, prose), dtype=np.int64)
-    rows = np.searchsorted(starts, inside, side="right") - 1
-    own = inside - np.array(starts)[rows]
-    lengths = np.array([len(inner) for inner in texts])[rows]
-    kept = (own > 0) & (own < lengths)
-    return (own + np.array(places)[rows])[kept]
+    found = np.concatenate(places)[_line_starts(_APART.join(texts), prose)]
+    return found[found >= 0]
 
 
 def _inner(text: str, form: str) -> str:

@@ -17,7 +17,7 @@ from io import StringIO
 import numpy as np
 
 from segmenters.base import Segmenter
-from segmenters.documents.parts import LEVELS, Part, View
+from segmenters.documents.parts import LEVELS, Part, View, spliced
 from segmenters.places import SPACE, Walk, past
 from segmenters.prose import rules
 from segmenters.prose.sentences import SentenceMachine
@@ -91,10 +91,10 @@ def _raw(text: str, opening: re.Match[str], closing: int, end: int) -> Iterator[
     name, start = opening["name"].lower(), opening.end()
     language = _language(text, opening, name)
     ends_line = text[closing - 1] in "\r\n" and closing > start
-    view = _shown(text, opening.start(), start, closing) if name == "pre" else None
-    if view is None:
-        places = np.arange(start, closing, dtype=np.int64)
-        view = View(text=text[start:closing], places=places)
+    if name == "pre":
+        view = _shown(text, opening.start(), start, closing)
+    else:
+        view = spliced(text, [(start, start, closing)])
     yield Part(end=closing if ends_line else end, kind="code", language=language, view=view)
     if ends_line:
         yield Part(end=end, kind="line", paragraph=False)
@@ -121,16 +121,15 @@ def _shown(text: str, place: int, start: int, end: int) -> View:
     places: list[int] = []
     for piece in _PIECE.finditer(text, start, end):
         shown = piece.group()
+        if shown[0] == "<" and len(shown) > 1:
+            continue
         if piece["entity"]:
             shown = html.unescape(shown)
-            seen.append(shown)
             places += [place] * len(shown)
-            place = piece.end()
-        elif shown == "<" or shown[0] != "<":
-            seen.append(shown)
-            places.append(place)
-            places += range(piece.start() + 1, piece.end())
-            place = piece.end()
+        else:
+            places += (place, *range(piece.start() + 1, piece.end()))
+        seen.append(shown)
+        place = piece.end()
     return View(text="".join(seen), places=np.array(places, dtype=np.int64))
 
 

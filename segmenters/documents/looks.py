@@ -8,7 +8,6 @@ on a line, and which lines only code has? Which format of running text has the m
 
 import re
 from collections import Counter
-from dataclasses import dataclass
 from itertools import islice
 
 from segmenters.documents import signs
@@ -35,7 +34,7 @@ def looks_like(text: str) -> str | None:
     """Return the kind that the text looks like, or None."""
     head = text.removeprefix("\ufeff")[:_HEAD]
     plain = signs.FENCED.sub("", head)
-    seen = _seen(plain)
+    seen = _Seen(plain)
     best, points = _best(head)
     # What stands in comments is no evidence against code.
     certain = points >= _CERTAIN_POINTS and _best(seen.said)[1] >= _CERTAIN_POINTS
@@ -97,17 +96,17 @@ def _dense(code: int, lines: int) -> bool:
     return code >= max(_LEAST_DENSE, _SHARE_OF_DENSE * lines)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Seen:
     """Counts of a text: lines, those of code, and the share of running text."""
 
-    head: str
-    said: str  # without lines of comments
-    lines: int
-    comments: int
-    code: int
-    visible: int  # characters outside of comments
-    running: float  # the share of them that is running text
+    def __init__(self, head: str) -> None:
+        self.head = head
+        self.said, self.comments = signs.COMMENT.subn("", head)  # without lines of comments
+        plain = signs.INSERTED.sub("", self.said)
+        self.lines, self.code = _count(signs.NOT_BLANK, head), _count(signs.CODE, head)
+        self.visible = _visible(plain)  # characters outside of comments
+        running = sum(_visible(match.group()) for match in signs.RUNNING.finditer(plain))
+        self.running = running / max(self.visible, 1)  # the share of them that is running text
 
     def is_dense(self) -> bool:
         return _dense(self.code, self.lines)
@@ -132,22 +131,6 @@ class _Seen:
         """Return whether it holds code on few lines."""
         wanted = _SHARE_OF_SIGNS * max(len(self.head), _LEAST_SIGNED)
         return sum(map(self.head.count, ";{}")) >= wanted
-
-
-def _seen(head: str) -> _Seen:
-    said, comments = signs.COMMENT.subn("", head)
-    plain = signs.INSERTED.sub("", said)
-    visible = _visible(plain)
-    running = sum(_visible(match.group()) for match in signs.RUNNING.finditer(plain))
-    return _Seen(
-        head=head,
-        said=said,
-        lines=_count(signs.NOT_BLANK, head),
-        comments=comments,
-        code=_count(signs.CODE, head),
-        visible=visible,
-        running=running / max(visible, 1),
-    )
 
 
 def _visible(text: str) -> int:

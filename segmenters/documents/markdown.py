@@ -166,7 +166,7 @@ class _Blocks(Reader):
             inside = line.end("math")
             found = self.text.find(sign, inside, inside + _LONGEST_DISPLAY)
             if found >= 0 and not _BLANK_LINE.search(self.text, inside, found):
-                place = self.line_end(found)
+                place = past(_REST, self.text, found)
         elif kind == "text" and not line["indent"]:
             self.in_list = 0
         return place
@@ -233,10 +233,7 @@ class _Blocks(Reader):
         if found < 0:
             self.missing[sign] = place
             return 0
-        return self.line_end(found)
-
-    def line_end(self, place: int) -> int:
-        return past(_REST, self.text, place)
+        return past(_REST, self.text, found)
 
     def paragraph_end(self, place: int) -> int:
         blank = _BLANK_LINE.search(self.text, place)

@@ -20,8 +20,9 @@ from segmenters.code.lines import Lines
 from segmenters.code.tables import TABLES
 from segmenters.documents import email, html, latex, markdown, notebook, rst
 from segmenters.documents.light import LIGHT
-from segmenters.documents.parts import LEVELS, Marked, Part, after_blank_lines, marked_ends
+from segmenters.documents.parts import LEVELS, Part, after_blank_lines, marked_ends
 from segmenters.proofs.latex import LaTeXProofs
+from segmenters.prose import rules
 from segmenters.records.records import FORMATS as RECORDS
 from segmenters.records.records import Records
 from segmenters.registry import PROOFS, of_kind, route_of_language
@@ -40,7 +41,6 @@ FORMATS: Final[Mapping[str, Callable[[str], Iterator[Part]]]] = {
 _INNER: Final = {**FORMATS, "letter": email.letter}
 # Segmenters of the kinds of parts that the registry does not name.
 _OWN: Final[Mapping[str, Segmenter]] = {
-    "marked": Marked(),
     "tagged": html.Tagged(),
     "tex": LaTeXProofs(),
     "changes": email.Changes(),
@@ -77,7 +77,8 @@ class Mixed(Segmenter):
 
     def versions(self) -> dict[str, str]:
         known = {**_OWN, **{kind: of_kind(kind) for kind in (*_PARTS, *PROOFS)}}
-        return versions_of(known) | _versions_of_code(self.granularity)
+        marked = {"marked.version": "1", "marked.tables": rules.tables()}
+        return marked | versions_of(known) | _versions_of_code(self.granularity)
 
     def _ends(self, text: str) -> Iterable[int]:
         return _ends_of(text, self.format, self.granularity, levels=1)[0]

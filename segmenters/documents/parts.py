@@ -1,6 +1,6 @@
 """Parts of a document: where each ends, what kind of text it is, and how it is read.
 
-`Marked` reads prose in markup and never cuts a code span (`a. b`, ``a. b``), a formula ($x$,
+`marked_ends` reads prose in markup and never cuts a code span (`a. b`, ``a. b``), a formula ($x$,
 $$x$$), a tag, a comment or the address of a link: the causal rules read a shadow of the same length
 in which these are masked. A display ends its sentence if its last character does. A dollar opens a
 formula before a non-space, and closes one after a non-space unless a digit follows (pandoc's rule,
@@ -8,13 +8,13 @@ formula before a non-space, and closes one after a non-space unless a digit foll
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from segmenters.base import Cuts, Segmenter
+from segmenters.base import Cuts
 from segmenters.places import BLANK_LINES, PARAGRAPH_END, Walk, past
 from segmenters.prose import rules
 
@@ -151,27 +151,8 @@ def view_of(seen: list[str], places: list[Cuts]) -> View:
     return View(text="".join(seen), places=joined)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Marked(Segmenter):
-    """Sentences of prose with code spans, formulas, tags and addresses, which stay whole."""
-
-    # Whether a span is one depends on whether it is closed.
-    lookahead = None
-
-    level_names = LEVELS
-
-    def versions(self) -> dict[str, str]:
-        return {"tables": rules.tables()}
-
-    def _ends(self, text: str) -> Iterable[int]:
-        return marked_ends(text)
-
-    def _levels(self, text: str) -> Sequence[Iterable[int]]:
-        return marked_ends(text), after_blank_lines(text)
-
-
 def marked_ends(text: str, format: str | None = None) -> list[int]:
-    """Return where sentences end, as `Marked` does, in the text of a format."""
+    """Return where sentences end outside of code spans, formulas, tags and addresses."""
     if format in _HIDDEN_IN or any(sign in text for sign in ("`", "$", "<", "](", "[[")):
         text = _HIDDEN_IN.get(format or "", _HIDDEN).sub(_shadow, text)
     return rules.sentence_ends(text)

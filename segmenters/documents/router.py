@@ -38,11 +38,11 @@ _KINDS: Final = {
 _NEEDS: Final[dict[str, tuple[re.Pattern[str], str | None]]] = {
     "metamath": (re.compile(r"\$\."), "code"),
     "html": (re.compile("<"), None),
+    "coq": (re.compile(r"\A(?!.*endmodule)", re.DOTALL), "code"),
     "hol": (HOL, "code"),
     "man": (re.compile(r"\n\.S"), None),
     "tptp": (TPTP, "code"),
 }
-_FORBIDS: Final = {"coq": ("endmodule", "code")}
 _SHARED: Final = ("hol", "tptp")  # without a text, their suffixes mean the others
 
 
@@ -167,7 +167,5 @@ def _of_name(name: str, text: str) -> str | None:
     found = registry.route_of_file(PurePosixPath(name.replace("\\", "/").lower()))
     if found in _NEEDS and (text or found in _SHARED):
         sign, otherwise = _NEEDS[found]
-        found = found if sign.search(text) else otherwise
-    if found in _FORBIDS and _FORBIDS[found][0] in text:
-        return _FORBIDS[found][1]
+        return found if sign.search(text) else otherwise
     return found

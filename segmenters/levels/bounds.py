@@ -71,9 +71,6 @@ class Bound:
         require_integer("longest", wish, 1)
         return cls(number=wish)
 
-    def __str__(self) -> str:
-        return f"{self.number} {self.unit}"
-
 
 def patterns_for(level: str) -> Patterns:
     """Return the kinds of places at which segments of a level are split, the best first."""

@@ -6,11 +6,12 @@ Levels(of=Sentences(), longest=512)                       no sentence over 512 c
 Levels(of=Lines(), longest="128 tokens")                  no line over 128 tokens
 """
 
+import copy
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from segmenters.base import Cuts, Machine, Meta, Segmenter, SegmenterError
+from segmenters.base import Cuts, Machine, Meta, Segmenter, SegmenterError, cuts_from_ends
 from segmenters.checks import require_integer, require_type
 from segmenters.levels.bounds import Anchors, Bound, BoundMachine, bounded, patterns_for
 
@@ -39,35 +40,6 @@ class Derived(Segmenter):
         return super(Derived, self).fingerprint() | {"versions": versions}
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Ranked(Derived):
-    """The levels of another segmenter by rank, under other `names`; missing ones cut nothing."""
-
-    names: tuple[str, ...]
-
-    @property
-    def lookahead(self) -> int | None:
-        return self.of.lookahead
-
-    @property
-    def level_names(self) -> tuple[str, ...]:
-        return self.names
-
-    def _ends(self, text: str) -> Cuts:
-        return self.of.cut(text)
-
-    def _levels(self, text: str) -> Sequence[Cuts]:
-        return self.of.levels(text)
-
-    def machine(self) -> Machine:
-        return self.of.machine()
-
-    def _coarser_machine(self, level: int) -> Machine:
-        if level < len(self.of.level_names):
-            return self.of.level_machine(level)
-        return Never()
-
-
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Never(Machine):
     """Machine of a level that cuts nothing."""
@@ -88,11 +60,14 @@ class Levels(Derived):
 
     keep: int | Sequence[str] = 1
     longest: int | str | None = None
+    # All levels of `of`; that of one document may have others, which count by their rank.
+    names: tuple[str, ...] = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         super(Levels, self).__post_init__()
         require_type("keep", self.keep, int, Sequence)
         names = self.of.level_names
+        object.__setattr__(self, "names", names)
         if isinstance(self.keep, int):
             require_integer("keep", self.keep, 1)
             if self.keep > len(names):
@@ -118,7 +93,7 @@ class Levels(Derived):
 
     @property
     def level_names(self) -> tuple[str, ...]:
-        return tuple(self.of.level_names[rank] for rank in self._ranks)
+        return tuple(self.names[rank] for rank in self._ranks)
 
     @property
     def in_tokens(self) -> bool:
@@ -126,10 +101,11 @@ class Levels(Derived):
         return self.longest is not None and Bound.of(self.longest).unit == "tokens"
 
     def around(self, chosen: Segmenter) -> Segmenter:
-        names = self.of.level_names
-        if chosen.level_names != names and self._ranks != (0,):
-            chosen = Ranked(of=chosen, names=names)
-        return dataclasses.replace(self, of=chosen)
+        if self.keep == 1:
+            return super(Levels, self).around(chosen)
+        twin = copy.copy(self)
+        object.__setattr__(twin, "of", chosen)
+        return twin
 
     def fingerprint(self) -> dict[str, Any]:
         if self.keep == 1 and self.longest is None:
@@ -157,11 +133,13 @@ class Levels(Derived):
     def _ranks(self) -> tuple[int, ...]:
         if isinstance(self.keep, int):
             return tuple(range(self.keep))
-        return tuple(self.of.level_names.index(name) for name in self.keep)
+        return tuple(self.names.index(name) for name in self.keep)
 
     def _bounded(self, text: str, anchors: Anchors | None) -> tuple[Cuts, ...]:
         ranks = self._ranks
         found = (self.of.cut(text),) if ranks == (0,) else self.of.levels(text)
+        missing = len(self.names) - len(found)
+        found += (cuts_from_ends((), len(text)),) * missing
         levels = tuple(found[rank] for rank in ranks)
         if self.longest is None:
             return levels
@@ -177,15 +155,19 @@ class Levels(Derived):
 
     def machine(self) -> Machine:
         first = self._ranks[0]
-        inner = self.of.level_machine(first)
+        inner = self._machine_of(first)
         if self.longest is None:
             return inner
         return BoundMachine(
             inner=inner,
-            lower=[self.of.level_machine(level) for level in reversed(range(first))],
+            lower=[self._machine_of(rank) for rank in reversed(range(first))],
             bound=Bound.of(self.longest),
             patterns=patterns_for(self.level_names[0]),
         )
 
     def _coarser_machine(self, level: int) -> Machine:
-        return self.of.level_machine(self._ranks[level])
+        return self._machine_of(self._ranks[level])
+
+    def _machine_of(self, rank: int) -> Machine:
+        known = rank < len(self.of.level_names)
+        return self.of.level_machine(rank) if known else Never()

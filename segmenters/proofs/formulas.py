@@ -55,14 +55,8 @@ _INSIDE: Final = {
 }
 _KINDS: Final = {
     **dict.fromkeys(("square", "double", "environment", "asy"), DISPLAY),
-    **{
-        "round": ROUND,
-        "single": FORMULA,
-        "price": PRICE,
-        "fence": CODE,
-        "listing": CODE,
-        "row": ROW,
-    },
+    **dict.fromkeys(("fence", "listing"), CODE),
+    **{"round": ROUND, "single": FORMULA, "price": PRICE, "row": ROW},
 }
 # The end of a piece that may begin a sign.
 _UNREAD = re.compile(
@@ -132,10 +126,6 @@ class Formulas:
     start: int = 0
     body: int = 0
     known: int = sys.maxsize  # where the first formula ends
-
-    def known_at(self, place: int) -> bool:
-        """Return whether the text before a place holds a formula."""
-        return self.known <= place
 
     def read(self, text: str) -> tuple[str, Found]:
         """Read the next piece; return its shadow, with masked displays, and what it holds."""

@@ -155,7 +155,7 @@ class _Steps(Machine):
             return True
         if self.line in "\\$#|" or behind in _CLOSED or self.lists:
             return False
-        if self.tail[end - before] == "\\" or self.formulas.known_at(end):
+        if self.tail[end - before] == "\\" or self.formulas.known <= end:
             return True
         gap = self.tail[max(0, end - before - _GAP) : end - before]
         return gap.count("\n", len(gap.rstrip())) > 1  # a line with a price follows its sentence

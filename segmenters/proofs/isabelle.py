@@ -94,18 +94,13 @@ class _Commands(Scanner):
 
     def token(self, kind: str, match: re.Match[str], place: int) -> int:
         after, word = place + len(match[0]), match[kind]
-        if not self.header and word not in _KNOWN and word not in self.own:
-            return after
         if self.header and self._is_of_header(kind, word):
             return after
-        if word in _MODIFIERS:
+        if word in _KNOWN or word in self.own:
             if not self.modified:
                 self.cut(place)
-            self.modified = True
-        elif word in _KNOWN or word in self.own:
-            if not self.modified:
-                self.cut(place)
-            self.modified, self.header = False, word == "theory"
+            self.modified = word in _MODIFIERS
+            self.header = word == "theory" or (self.modified and self.header)
         return after
 
     def _is_of_header(self, kind: str, word: str) -> bool:

@@ -12,14 +12,16 @@ from segmenters.prose.words import WINDOW
 
 # How many characters from a place on the rules read at most.
 REACH = 16
-_SAYS = re.compile(
+# What may be at a place: who speaks ("he said"); what may be of a date whose number and period are
+# before it ("8. 1999"); a day or time zone, which goes on behind "10 a.m."; an ellipsis and a word.
+SPEAKER = re.compile(
     "(?:I|he|she|they|we) (?:say|said|ask|cr(?:y|ied)|repl|answer|whisper|shout|yell|thought|think)"
 )
 _DASH = re.compile(r"[-\u2013\u2014]{1,3}\s{1,3}(?P<word>\w)")
 _WORD = re.compile(r"[\"'\u2018\u201c\u201e\u00ab(\[]*+(?P<word>[^\W\d_]+)")
-_DATE = re.compile(r"\d{1,2}\.|\d{4}(?!\d)|\D")
-_DAY = re.compile(r"(?:(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day|[ECMP][SD]?T|GMT|UTC)\b")
-_LEFT_OUT = re.compile(lists.OMISSION)
+DATE = re.compile(r"\d{1,2}\.|\d{4}(?!\d)|\D")
+DAY = re.compile(r"(?:(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day|[ECMP][SD]?T|GMT|UTC)\b")
+OMISSION = re.compile(lists.OMISSION)
 # "1.", "1)", "1.)", "(1)", "a." or "a)" behind white space, or a bullet alone, before some text.
 _LISTED = re.compile(
     r"(?<!\S)(?:[\u2022\u2023\u2043]?\(?(?:(?P<number>\d{1,3})|(?P<letter>[a-z]))(?P<mark>\.\)|[.)])"
@@ -31,30 +33,15 @@ _BEFORE_LIST = frozenset(".!?:;")
 _LONGEST_PART = 3
 
 
-def speaks(text: str, place: int) -> bool:
-    """Return whether the words at `place` tell who speaks: "he said"."""
-    return _SAYS.match(text, place, place + REACH) is not None
+def shows(pattern: re.Pattern[str], text: str, place: int) -> bool:
+    """Return whether what the pattern describes is at `place`."""
+    return pattern.match(text, place, place + REACH) is not None
 
 
 def speaks_behind_dash(text: str, place: int) -> bool:
     """Return whether the sentence goes on behind a dash, in small letters: "- she asked"."""
     match = _DASH.match(text, place, place + REACH)
     return match is not None and match["word"].islower()
-
-
-def goes_on_in_date(text: str, place: int) -> bool:
-    """Return whether what follows a number and its period may be of the same date: "8. 1999"."""
-    return _DATE.match(text, place, place + REACH) is not None
-
-
-def names_day(text: str, place: int) -> bool:
-    """Return whether a day or time zone is at `place`, which goes on behind "10 a.m."."""
-    return _DAY.match(text, place, place + REACH) is not None
-
-
-def omission_starts(text: str, place: int) -> bool:
-    """Return whether an ellipsis and then a word are at `place`, after a full stop."""
-    return _LEFT_OUT.match(text, place, place + REACH) is not None
 
 
 def starts_sentence(text: str, place: int) -> bool:

@@ -195,7 +195,7 @@ def _is_end(
     if run[0] == "." and _ARMENIAN.match(text, start - 1):
         return False  # a pause in Armenian
     if following.islower():
-        if next_word and run[0] in "!?" and ahead.speaks(text, place):
+        if next_word and run[0] in "!?" and ahead.shows(ahead.SPEAKER, text, place):
             return False
         if ends_before_lower(text, start, run + (match["spaced"] or "")):
             return True
@@ -218,9 +218,9 @@ def _is_end(
     upper = following.isupper() or following in _QUOTES
     begins = upper or following.islower()
     starts = begins and ahead.starts_sentence(text, place) if next_word else None
-    if next_word and ahead.names_day(text, place):
+    if next_word and ahead.shows(ahead.DAY, text, place):
         following, starts = "M", False
-    if next_word and text[start - 1 : start].isdigit() and not ahead.goes_on_in_date(text, place):
+    if next_word and text[start - 1 : start].isdigit() and not ahead.shows(ahead.DATE, text, place):
         following = "A"  # "1 + 1 = 2. 3 + 1 = 4."
     return period_ends(text, start, following, last, upper, starts)
 
@@ -244,7 +244,7 @@ def _ends_before_mark(
     if following == ",":
         word = text[max(0, start - WINDOW) : start].rpartition(" ")[2]
         return place - start > 1 and is_plain(word)
-    return next_word and ahead.omission_starts(text, place)
+    return next_word and ahead.shows(ahead.OMISSION, text, place)
 
 
 def _ends_question(
@@ -260,7 +260,7 @@ def _ends_question(
     if run == "!" and following.isupper() and is_exclaimed(text, match.start()):
         return next_word and ahead.starts_sentence(text, place)
     quoted = next_word and following == "I" and run[-1] in _CLOSING_QUOTES
-    return not (quoted and ahead.speaks(text, place))
+    return not (quoted and ahead.shows(ahead.SPEAKER, text, place))
 
 
 def _decided(

@@ -59,10 +59,7 @@ class _Gherkin(Reading):
             return 2
         if kind in ("key", "other"):
             return int(self.foreign and self.parts > 1)
-        return 1 if kind == "language" else Reading.level(self, kind, match)
-
-    def joins_below(self, kind: str) -> bool:
-        return kind == "language" or Reading.joins_below(self, kind)
+        return Reading.level(self, kind, match)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -123,9 +120,6 @@ class _Po(Reading):
         again = kind in ("context", "id") and self.phase == before
         return 1 if self.blank or self.phase < before or again else 0
 
-    def joins_below(self, kind: str) -> bool:
-        return False
-
 
 @dataclass(slots=True, kw_only=True)
 class _Vtt(Reading):
@@ -174,6 +168,7 @@ FORMATS: Final[Mapping[str, Format]] = {
         r"|(?P<key>[ \t]*+[^\s:|\"`][^\n:|\"`]{0,30}:[ \t\r\n])|(?P<other>)",
         head=120,
         literals=(_LINE_HASH, *_DOCSTRINGS),
+        above=("comment", "tag", "language"),
         resets=rf"[ \t]{{0,4}}{_PARTS}:",
         reach=104,
         reading=_Gherkin,
@@ -234,6 +229,7 @@ FORMATS: Final[Mapping[str, Format]] = {
         starts=rf"{_BLANK}|(?P<comment>#(?!~)|#~\|)|(?P<context>{_PO}msgctxt)"
         rf"|(?P<id>{_PO}msgid\s)|(?P<string>{_PO}msg(?:id_plural|str))",
         head=100,
+        above=(),
         reading=_Po,
     ),
     "properties": Format(

@@ -66,19 +66,15 @@ _RANKS: Final[Mapping[str, int]] = {"l0": 0, "level": 1, "l2": 2, "far": 2}
 class Log(Reading):
     """Reads a log; `counts`: how many lines of each rank it has had."""
 
-    counts: tuple[int, int, int] = field(default=(0, 0, 0))
+    counts: list[int] = field(default_factory=lambda: [0, 0, 0])
 
     def level(self, kind: str, match: re.Match[str]) -> int:
         rank = _RANKS.get(kind)
         if rank is None:
             return 0 if self.seen else 1
-        counts = self.counts
-        higher = sum(counts[rank + 1 :])
-        self.counts = (*counts[:rank], counts[rank] + 1, *counts[rank + 1 :])  # type: ignore[assignment]
-        return int(_COMMON * higher <= counts[rank])
-
-    def joins_below(self, kind: str) -> bool:
-        return False
+        starts = _COMMON * sum(self.counts[rank + 1 :]) <= self.counts[rank]
+        self.counts[rank] += 1
+        return int(starts)
 
 
 LOG: Final = Format(starts=_STARTS, head=160, reading=Log)

@@ -28,7 +28,6 @@ import numpy.typing as npt
 
 from segmenters.base import Cuts, Machine
 
-_ABOVE = ("comment", "tag")
 # No literal is longer: it is the largest cell of a spreadsheet.
 LONGEST: Final = 32_767
 LINE: Final = r"(?P<line>\r\n?|\n)"
@@ -171,13 +170,13 @@ class Reading(Machine):
 
     def level(self, kind: str, match: re.Match[str]) -> int:
         """Return the level of the record that a line starts, 0 for none; `kind`: its group."""
-        if kind in _ABOVE:
+        if kind in self.format.above:
             return 0 if self.above else 1
         return int(kind[1]) if kind[:1] == "l" and kind[1:].isdigit() else 0
 
     def joins_below(self, kind: str) -> bool:
         """Return whether the record in the next line belongs to this line."""
-        return kind in _ABOVE
+        return kind in self.format.above
 
     def emit(self, place: int, level: int) -> None:
         """Cut at a place; below a comment the record has begun, and gets the higher level."""
@@ -265,14 +264,16 @@ class Reading(Machine):
 class Format:
     """One row of the table: the names of its levels, and patterns.
 
-    `opens`, `closes`: brackets inside of which no record starts. `joins`: what before a line end
-    continues the line; with `keeps`, comments and blank lines in between do not end it. `marks`:
-    tokens for `reading`, a subclass. `reach`: the most characters that a token may read.
+    `above`: the kinds of lines that the record in the line below joins. `opens`, `closes`: brackets
+    inside of which no record starts. `joins`: what before a line end continues the line; with
+    `keeps`, comments and blank lines in between do not end it. `marks`: tokens for `reading`, a
+    subclass. `reach`: the most characters that a token may read.
     """
 
     names: tuple[str, ...] = ("record",)
     starts: str
     head: int
+    above: tuple[str, ...] = ("comment", "tag")
     literals: tuple[Literal, ...] = ()
     opens: str = ""
     closes: str = ""

@@ -19,7 +19,7 @@ from segmenters import (
     RandomCuts,
     Sentences,
     Stride,
-    controls,
+    base,
     official_marks,
 )
 from segmenters.controls import KINDS
@@ -80,7 +80,7 @@ def test_bytes_and_expressions_cut_alike(segmenter, twin, text):
 def test_random_cuts_do_not_depend_on_the_pieces_in_which_they_are_drawn(monkeypatch):
     text = "It rained. " * 500
     whole = RandomCuts(mean=7, seed=2).cut(text).tolist()
-    monkeypatch.setattr(controls, "_PIECE", 64)
+    monkeypatch.setattr(base, "_PIECE", 64)
     assert RandomCuts(mean=7, seed=2).cut(text).tolist() == whole
 
 
