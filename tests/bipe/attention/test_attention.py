@@ -11,7 +11,7 @@ from bipe.attention.dispatch import ByDocument, choose_attention, document_spans
 from bipe.attention.eager import allowed_pairs, chunked_attention, eager_attention
 from bipe.attention.fused import _bias_row_works, bias_row_works
 from bipe.attention.tables import table_attention
-from bipe.bias import DistanceBias, LinearBias, LinearTerm, TableBias, add_biases
+from bipe.bias import DistanceBias, LinearBias, SeparableBias, TableBias, add_biases
 from bipe.encodings import ALiBi, Bilevel
 from tests.bipe.conftest import random_marks
 
@@ -171,8 +171,7 @@ def test_ids_far_out_are_as_exact_as_small_ones(path, offset):
     qkv, at = inputs(dtype=torch.float32, time=40, documents=0.1)
     slopes = torch.tensor([0.5, 8.0, 48.0, 0.01], dtype=torch.float64)
     near, far = (
-        LinearBias(terms=(LinearTerm(slopes=slopes, q_ids=ids, k_ids=ids),))
-        for ids in (at.inter, at.inter + offset)
+        LinearBias(slopes=slopes, q_ids=ids, k_ids=ids) for ids in (at.inter, at.inter + offset)
     )
     attend = choose_attention(bias=far, q_at=at, k_at=at, path=path)
     expected = reference(qkv, near, at)[0]
@@ -237,7 +236,7 @@ def test_linear_biases_stay_linear_when_added():
     ids = torch.arange(5)[None]
     alibi = ALiBi(n_head=2).bias(ids, ids)
     both = add_biases(alibi, None, alibi)
-    assert isinstance(both, LinearBias)
+    assert isinstance(both, SeparableBias)
     torch.testing.assert_close(both.dense(torch.float64), 2 * alibi.dense(torch.float64))
 
 
