@@ -12,7 +12,7 @@ import reprlib
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union
 
@@ -135,6 +135,27 @@ def readable(hint: Any, value: Any) -> str:
     if hint is type(None):
         return "null"
     return _MODULE.sub("", inspect.formatannotation(hint))
+
+
+def nodes(description: Any, path: str) -> Iterator[tuple[str, Mapping[Any, Any]]]:
+    """Yield the mappings in a description, each with its key, outermost first."""
+    inner = description
+    if isinstance(description, Mapping):
+        yield path, description
+    elif isinstance(description, list | tuple):
+        inner = dict(enumerate(description))
+    else:
+        return
+    for key, part in inner.items():
+        yield from nodes(part, f"{path}.{key}" if path else str(key))
+
+
+def require(holds: Any, rule: str, **value: Any) -> None:
+    """Raise ValueError, naming the parameter, the rule and the value, unless the rule holds."""
+    if not holds:
+        ((name, given),) = value.items()
+        was = given.__name__ if isinstance(given, type) else repr(given)
+        raise ValueError(f"{name} must be {rule}, was: {was}")
 
 
 def require_at_least(least: float | int, **values: float | int | None) -> None:

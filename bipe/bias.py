@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -75,7 +75,7 @@ class OfIds(Bias):
     k_ids: KeyIds
 
     def part(self, *, rows: slice, queries: slice, keys: slice) -> OfIds:
-        return _part(self, rows, queries, keys)
+        return replace(self, q_ids=self.q_ids[rows, queries], k_ids=self.k_ids[rows, keys])
 
 
 class SeparableBias(Bias):
@@ -92,29 +92,14 @@ class SeparableBias(Bias):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinearTerm:
+class LinearBias(OfIds, SeparableBias):
     """slope_h * (k_id - q_id): one slope per head, ids in the unit of their level."""
 
     slopes: Float[Tensor, " head"]
-    q_ids: QueryIds
-    k_ids: KeyIds
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinearBias(SeparableBias):
-    """A sum of linear terms."""
-
-    terms: tuple[LinearTerm, ...]
 
     def dense(self, dtype: torch.dtype) -> Dense:
-        return sum(  # type: ignore[return-value]
-            term.slopes[:, None, None].to(dtype)
-            * (term.k_ids[:, None, None, :] - term.q_ids[:, None, :, None]).to(dtype)
-            for term in self.terms
-        )
-
-    def part(self, *, rows: slice, queries: slice, keys: slice) -> LinearBias:
-        return LinearBias(terms=tuple(_part(term, rows, queries, keys) for term in self.terms))
+        slopes = self.slopes[:, None, None].to(dtype)
+        return slopes * (self.k_ids[:, None, None, :] - self.q_ids[:, None, :, None]).to(dtype)
 
     def row(self, *, rows: slice = _ALL, keys: slice = _ALL, dtype: torch.dtype = _FLOAT) -> Row:
         """Return the bias of some keys up to a constant per query, for some rows of the batch.
@@ -122,11 +107,8 @@ class LinearBias(SeparableBias):
         Ids are centred as integers before the multiplication by a slope: an uncentred slope * id
         rounds away the scores (official BiPE, bfloat16: 0.3 nats at 1024 tokens).
         """
-        return sum(  # type: ignore[return-value]
-            (term.slopes.double()[:, None] * _centred(ids)[:, None]).to(dtype)
-            for term in self.terms
-            for ids in (term.k_ids[rows, keys],)
-        )
+        ids = _centred(self.k_ids[rows, keys])
+        return (self.slopes.double()[:, None] * ids[:, None]).to(dtype)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,20 +297,8 @@ def add_biases(*biases: Bias | None) -> Bias | None:
     parts = tuple(leaf for b in biases if b is not None for leaf in b.leaves())
     if len(parts) < 2:
         return parts[0] if parts else None
-    linear = tuple(b for b in parts if isinstance(b, LinearBias))
-    if len(linear) == len(parts):
-        return LinearBias(terms=tuple(term for b in linear for term in b.terms))
-    separable = tuple(b for b in parts if isinstance(b, SeparableBias))
-    if len(separable) == len(parts):
-        return SeparableSum(parts=separable)
-    return BiasSum(parts=parts)
-
-
-_OfIds = TypeVar("_OfIds", LinearTerm, OfIds)
-
-
-def _part(of: _OfIds, rows: slice, queries: slice, keys: slice) -> _OfIds:
-    return replace(of, q_ids=of.q_ids[rows, queries], k_ids=of.k_ids[rows, keys])
+    separable = all(isinstance(part, SeparableBias) for part in parts)
+    return SeparableSum(parts=parts) if separable else BiasSum(parts=parts)
 
 
 def _centred(row: Tensor) -> Tensor:

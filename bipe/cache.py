@@ -23,6 +23,7 @@ import torch
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
+from bipe.arguments import require
 from bipe.positions import NO_DOCUMENT, Carry, Lengths, Positions
 
 _FIRST_CAPACITY = 256  # tokens
@@ -52,8 +53,7 @@ class Cache:
     ) -> None:
         if capacity is None and not grows:
             raise ValueError("capacity must be given, in tokens, for a cache that does not grow")
-        if capacity is not None and capacity < 1:
-            raise ValueError(f"capacity must be at least 1 token, was: {capacity}")
+        require(capacity is None or capacity >= 1, "at least 1 token", capacity=capacity)
         self.batch, self.grows, self.lengths = batch, grows, lengths
         self.capacity = capacity or _FIRST_CAPACITY
         # Keys and values of each layer, (batch, kv_head, capacity, width).

@@ -5,11 +5,12 @@ come from anyone: `load_model` compares all that config.json says of it (sealing
 the files would allocate, before anything is built (docs/trust.md).
 """
 
+import contextlib
 import dataclasses
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from bipe.arguments import nodes, require
 from bipe.build import ALLOWED, TARGET, build, faults_of
 from bipe.decoder import Decoder, DecoderConfig, has_width_of_model
 from bipe.encodings import Encoding, Scheme
@@ -38,7 +40,7 @@ from bipe.sealing import (
 
 _WIDTHS = ("width", "head_width", "n_head")
 # What constructors and the library raise for a description or a header that makes no sense.
-_UNFIT = (ArithmeticError, LookupError, RuntimeError, SafetensorError, TypeError, ValueError)
+UNFIT = (ArithmeticError, LookupError, RuntimeError, SafetensorError, TypeError, ValueError)
 
 
 def save_model(
@@ -56,27 +58,14 @@ def save_model(
     beside: contents of further files by name; config.json has the checksum of all but README and
     LICENSE.
     """
-    folder = Path(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
     state = dict(model.state_dict() if state is None else state)
     if model.config.tied_head:
         del state["head.weight"]  # safetensors refuses two names for one tensor
     state = {name: tensor.contiguous() for name, tensor in state.items()}
     content = {"decoder": dataclasses.asdict(model.config), "notes": dict(notes or {})}
-    fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    try:
+    with whole_folder(folder, beside or {}) as fresh:
         save_file(state, fresh / WEIGHTS)
-        beside = dict(beside or {})
-        for name, text in beside.items():
-            (fresh / name).write_text(text, encoding="utf-8", newline="\n")
-        write_config(fresh, content, beside=[n for n in beside if not n.startswith(UNLISTED)])
-        for name in (WEIGHTS, CONFIG, *beside):
-            (fresh / name).chmod(0o644)
-            _flush(fresh / name)
-        _replace_folder(fresh, folder)
-    except BaseException:
-        shutil.rmtree(fresh, ignore_errors=True)
-        raise
+        write_config(fresh, content, beside=[n for n in beside or () if not n.startswith(UNLISTED)])
 
 
 def load_model(
@@ -90,7 +79,7 @@ def load_model(
     try:
         held = read_shapes(weights)
         require_shapes(decoder, held, allowed=allowed)
-    except _UNFIT as error:
+    except UNFIT as error:
         raise CheckpointError(f"{weights}: does not match {CONFIG}: {error}") from error
     require_unchanged(folder, content["files"])
     model = Decoder(decoder, allowed=allowed)
@@ -120,11 +109,11 @@ def require_shapes(
 ) -> None:
     """Raise ValueError unless the weights of a model have these shapes; allocates none of them."""
     tokens = (config.vocab_size, config.width)
-    if held.get("tokens.weight") != tokens:
-        raise ValueError(f"tokens.weight must be {tokens}, was: {held.get('tokens.weight')}")
+    own = held.get("tokens.weight")
+    require(own == tokens, str(tokens), **{"tokens.weight": own})
     if config.n_layer > len(held):
         raise ValueError(f"{len(held)} tensors are too few for n_layer={config.n_layer}")
-    for node in _nodes(config.encoding):
+    for _, node in nodes(config.encoding, "encoding"):
         ours = str(node.get(TARGET)).startswith("bipe.")
         for name in _WIDTHS if has_width_of_model(node) or not ours else _WIDTHS[1:]:
             own, size = node.get(name), getattr(config, name)
@@ -149,8 +138,8 @@ def _without_values(encoding: Mapping[str, Any], *, allowed: tuple[str, ...]) ->
 
 def _require_same(expected: Shapes, held: Shapes) -> None:
     for name in {**expected, **held}:
-        if expected.get(name) != held.get(name):
-            raise ValueError(f"{name} must be {expected.get(name)}, was: {held.get(name)}")
+        shape, own = expected.get(name), held.get(name)
+        require(shape == own, str(shape), **{name: own})
 
 
 def _shapes_of(config: DecoderConfig, *, allowed: tuple[str, ...]) -> Shapes:
@@ -177,19 +166,24 @@ def decoder_of(path: Path, given: dict[str, Any], *, allowed: tuple[str, ...]) -
         raise CheckpointError(f"{path}: {error}") from error
 
 
-def _nodes(description: Any) -> list[Mapping[str, Any]]:
-    """Return the mappings in a description, outermost first."""
-    if isinstance(description, Mapping):
-        inner = [node for value in description.values() for node in _nodes(value)]
-        return [description, *inner]
-    if isinstance(description, list | tuple):
-        return [node for value in description for node in _nodes(value)]
-    return []
-
-
-def _flush(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
+@contextlib.contextmanager
+def whole_folder(folder: str | os.PathLike[str], beside: Mapping[str, str]) -> Iterator[Path]:
+    """Give a new folder, which gets further files by name and the place of `folder` at the end."""
+    folder = Path(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        for name, text in beside.items():
+            (fresh / name).write_text(text, encoding="utf-8", newline="\n")
+        yield fresh
+        for path in fresh.iterdir():
+            path.chmod(0o644)
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+        _replace_folder(fresh, folder)
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
 
 
 def _replace_folder(fresh: Path, folder: Path) -> None:

@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from bipe.arguments import explained, require_at_least
+from bipe.arguments import explained, nodes, require, require_at_least
 from bipe.attention import PATHS, Path
 from bipe.attention.context import Context, refuse_shared
 from bipe.attention.dispatch import InLayer, choose_attention
@@ -78,21 +78,18 @@ class DecoderConfig:
             require_at_least(1, **{name: value})
         require_at_least(1, n_kv_head=self.n_kv_head)
         for name, known in (("qk_norm", ("both", "key")), ("qkv_bias", ("qkv", "qk"))):
-            if getattr(self, name) not in (None, *known):
-                said = f"{', '.join(map(repr, known))} or None"
-                raise ValueError(f"{name} must be {said}, was: {getattr(self, name)!r}")
+            value, rule = getattr(self, name), f"{', '.join(map(repr, known))} or None"
+            require(value in (None, *known), rule, **{name: value})
         for name in ("norm_eps", "init_std"):
-            if not 0 <= getattr(self, name) < float("inf"):
-                raise ValueError(
-                    f"{name} must be finite and at least 0, was: {getattr(self, name)}"
-                )
+            value = getattr(self, name)
+            require(0 <= value < float("inf"), "finite and at least 0", **{name: value})
         divided = (("n_head", "n_kv_head"),)
         if self.head_width is None:
             divided = (("width", "n_head"), *divided)
         for name, part in divided:
             whole, parts = getattr(self, name), getattr(self, part)
-            if parts is not None and (parts < 1 or whole % parts):
-                raise ValueError(f"{name} must be a multiple of {part} ({parts}), was: {whole}")
+            fits = parts is None or (parts >= 1 and whole % parts == 0)
+            require(fits, f"a multiple of {part} ({parts})", **{name: whole})
         if self.head_width is None:
             object.__setattr__(self, "head_width", self.width // self.n_head)
 
@@ -115,18 +112,13 @@ def has_width_of_model(described: Mapping[Any, Any]) -> bool:
     return name.startswith("bipe.") and not name.endswith(".Sandwich")
 
 
-def _require_sizes(described: Any, config: DecoderConfig, path: str) -> None:
+def _require_sizes(config: DecoderConfig) -> None:
     """Raise ValueError for an encoding that is described for a model of other sizes."""
-    if isinstance(described, list | tuple):
-        described = dict(enumerate(described))
-    elif not isinstance(described, Mapping):
-        return
-    for key in ("n_head", "head_width", *(["width"] if has_width_of_model(described) else [])):
-        size, own = getattr(config, key), described.get(key)
-        if own is not None and own != size:
-            raise ValueError(f"{path}.{key} must be that of the model, {size}, was: {own}")
-    for key, part in described.items():
-        _require_sizes(part, config, f"{path}.{key}")
+    for path, node in nodes(config.encoding, "encoding"):
+        for key in ("n_head", "head_width", *(["width"] if has_width_of_model(node) else [])):
+            size, own = getattr(config, key), node.get(key)
+            if own is not None and own != size:
+                raise ValueError(f"{path}.{key} must be that of the model, {size}, was: {own}")
 
 
 class Projection(nn.Linear):
@@ -247,15 +239,13 @@ class Decoder(nn.Module):
         allowed: tuple[str, ...] = ALLOWED,
     ) -> None:
         super().__init__()
-        if not isinstance(config, DecoderConfig):
-            raise ValueError(f"config must be DecoderConfig(...), was: {type(config).__name__}")
-        if attention not in PATHS:
-            raise ValueError(f"attention must be one of {', '.join(PATHS)}, was: {attention!r}")
+        require(isinstance(config, DecoderConfig), "DecoderConfig(...)", config=type(config))
+        require(attention in PATHS, f"one of {', '.join(PATHS)}", attention=attention)
         self.config = config
         self.attention: Path = attention
         self.recompute = recompute
         self.tokens = nn.Embedding(config.vocab_size, config.width)
-        _require_sizes(config.encoding, config, "encoding")
+        _require_sizes(config)
         with _constants_computed():
             kind = Encoding | Scheme
             self.scheme = as_scheme(build(config.encoding, kind, allowed=allowed, path="encoding"))

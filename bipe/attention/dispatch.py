@@ -70,14 +70,6 @@ FLEX_FROM = 8192
 # The same for gates, whose gradients in bfloat16 it keeps (errors of 0.02, others 0.2 and more).
 GATES_FLEX_FROM = 2048
 _ALL = slice(None)
-_BIASES = {
-    "none": "no bias",
-    "linear": "linear bias",
-    "gates": "gates",
-    "table": "bias table",
-    "content": "content bias",
-    "other": "dense bias",
-}
 _LINEAR = {
     "chunk": exact_banded_attention,
     "banded": banded_attention,
@@ -177,7 +169,7 @@ def choose_attention(
         name, reason = rule.path, rule.reason
     else:
         name, reason = str(path), "as configured"
-    _log_once(name, k_at.document.device.type, _BIASES[bias_kind(bias)], reason)
+    _log_once(name, k_at.document.device.type, bias_kind(bias), reason)
     if name == "step":
         return functools.partial(last_query_attention, bias=_last_row(bias, q_at, k_at))
     if name == "chunk":
@@ -383,7 +375,7 @@ _LOGGED: set[str] = set()
 def _log_once(path: str, *facts: str) -> None:
     if path not in _LOGGED:
         _LOGGED.add(path)
-        log.info("attention path: %s (on %s, %s): %s", path, *facts)
+        log.info("attention path: %s (on %s, bias: %s): %s", path, *facts)
 
 
 _log_once._dynamo_marked_constant = True  # type: ignore[attr-defined]  # as bias_row_works

@@ -27,7 +27,6 @@ from bipe.bias import (
     DistanceBias,
     IdPairs,
     LinearBias,
-    LinearTerm,
     RowBias,
     SeparableBias,
     TableBias,
@@ -176,7 +175,7 @@ def score_mod(bias: Bias | None) -> ScoreMod | None:
     mods: list[ScoreMod] = []
     for part in bias.leaves():
         if isinstance(part, LinearBias):
-            mods += map(_linear, part.terms)
+            mods.append(_linear(part))
         elif isinstance(part, RowBias):
             mods.append(_row(part))
         elif isinstance(part, DistanceBias):
@@ -194,8 +193,8 @@ def _both(first: ScoreMod, second: ScoreMod) -> ScoreMod:
     return lambda score, b, h, q, k: second(first(score, b, h, q, k), b, h, q, k)
 
 
-def _linear(term: LinearTerm) -> ScoreMod:
-    slopes, q_ids, k_ids = term.slopes.float(), term.q_ids, term.k_ids
+def _linear(bias: LinearBias) -> ScoreMod:
+    slopes, q_ids, k_ids = bias.slopes.float(), bias.q_ids, bias.k_ids
     # The difference of integers is exact, however large the ids.
     return lambda score, b, h, q, k: score + slopes[h] * (k_ids[b, k] - q_ids[b, q]).float()
 

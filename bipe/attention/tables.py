@@ -44,7 +44,7 @@ def table_attention(
     if not all(leaf.has_few_pairs() for leaf in pairs):
         return chunked_attention(q, k, v, bias=bias)
     k, v = repeat_heads(k, v, n_head=q.shape[1])
-    found = [each for leaf in bias.leaves() for each in _tables(leaf, kernel_dtype(q))]
+    found = [_table(leaf, kernel_dtype(q)) for leaf in bias.leaves()]
     out = _Fused.apply(
         q, k, v, chunk or CHUNK, [each for each, _ in found], *(table for _, table in found)
     )
@@ -89,23 +89,16 @@ class _Ids:
         return all(bool((ids[:, 1:] - ids[:, :-1] == 1).all()) for ids in (self.q_ids, self.k_ids))
 
 
-def _tables(bias: Bias, dtype: torch.dtype) -> list[tuple[_Ids, Tensor]]:
+def _table(bias: Bias, dtype: torch.dtype) -> tuple[_Ids, Tensor]:
     if isinstance(bias, LinearBias):
-        kernels = [
-            DistanceBias(
-                function=lambda d, slopes=term.slopes: -slopes[:, None] * d,  # type: ignore[misc]
-                q_ids=term.q_ids,
-                k_ids=term.k_ids,
-            )
-            for term in bias.terms
-        ]
-        return [found for kernel in kernels for found in _tables(kernel, dtype)]
+        slopes, q_ids, k_ids = bias.slopes, bias.q_ids, bias.k_ids
+        bias = DistanceBias(function=lambda d: -slopes[:, None] * d, q_ids=q_ids, k_ids=k_ids)
     if isinstance(bias, DistanceBias):
         # Contiguous, since windows of it are views by strides, and T5 transposes its table.
-        return [(_Ids(True, bias.q_ids, bias.k_ids), bias.by_distance(dtype).contiguous())]
+        return _Ids(True, bias.q_ids, bias.k_ids), bias.by_distance(dtype).contiguous()
     assert isinstance(bias, TableBias)
     pairs = bias.pairs(dtype)
-    return [(_Ids(False, pairs.q_at, pairs.k_at), pairs.table)]
+    return _Ids(False, pairs.q_at, pairs.k_at), pairs.table
 
 
 @dataclass(frozen=True, slots=True)

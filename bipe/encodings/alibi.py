@@ -10,7 +10,8 @@ segment as m tokens, whatever its length.
 import torch
 from torch import Tensor
 
-from bipe.bias import KeyIds, LinearBias, LinearTerm, QueryIds
+from bipe.arguments import require_at_least
+from bipe.bias import KeyIds, LinearBias, QueryIds
 from bipe.encodings.base import Encoding
 
 
@@ -33,10 +34,9 @@ class ALiBi(Encoding):
 
     def __init__(self, *, n_head: int, multiplier: float = 1.0) -> None:
         super().__init__()
-        if n_head < 1:
-            raise ValueError(f"n_head must be at least 1, was: {n_head}")
+        require_at_least(1, n_head=n_head)
         slopes = torch.tensor(alibi_slopes(n_head), dtype=torch.float64) * multiplier
         self.constant("slopes", slopes)
 
     def bias(self, q_ids: QueryIds, k_ids: KeyIds) -> LinearBias:
-        return LinearBias(terms=(LinearTerm(slopes=self.slopes, q_ids=q_ids, k_ids=k_ids),))
+        return LinearBias(slopes=self.slopes, q_ids=q_ids, k_ids=k_ids)

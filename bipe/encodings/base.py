@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from bipe.arguments import explained
+from bipe.arguments import explained, require
 from bipe.bias import Bias, KeyIds, QueryIds, add_biases
 from bipe.encodings.far import Far, Ids
 from bipe.positions import Level, Positions
@@ -228,13 +228,9 @@ class Layers(nn.Module):
                 f"pattern must use each of the schemes ({', '.join(schemes)}) and no other name, "
                 f"was: {', '.join(pattern)}"
             )
-        if n_layer is not None and n_layer < len(pattern):
-            raise ValueError(f"n_layer must be at least {len(pattern)} (pattern), was: {n_layer}")
-        made: dict[str, Any] = {
-            name: Flat(encoding=each) if isinstance(each, Encoding) else each
-            for name, each in schemes.items()
-        }
-        self.schemes = nn.ModuleDict(made)
+        least = len(pattern)
+        require(n_layer is None or n_layer >= least, f"at least {least} (pattern)", n_layer=n_layer)
+        self.schemes = nn.ModuleDict({name: as_scheme(each) for name, each in schemes.items()})
         self.pattern, self.n_layer = list(pattern), n_layer
 
     def of_layer(self, layer: int) -> Any:

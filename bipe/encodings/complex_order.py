@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from bipe.arguments import require
 from bipe.encodings.base import Encoding
 from bipe.encodings.rope import inverse_frequencies
 
@@ -33,8 +34,7 @@ class ComplexOrder(Encoding):
 
     def __init__(self, *, width: int, theta: float = 10000.0) -> None:
         super().__init__()
-        if width % 2:
-            raise ValueError(f"width must be even, was: {width}")
+        require(width % 2 == 0, "even", width=width)
         # A vector: it keeps its values at the start of training, and does not decay.
         self.frequencies = nn.Parameter(inverse_frequencies(width=width, theta=theta).float())
 

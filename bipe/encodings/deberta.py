@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from bipe.arguments import require_at_least
+from bipe.arguments import require, require_at_least
 from bipe.encodings.content import Content, by_distance, distances
 
 
@@ -36,10 +36,8 @@ class DeBERTa(Content):
     ) -> None:
         super().__init__(n_layer=n_layer)
         require_at_least(2, span=span)
-        if not terms or not set(terms) <= {"c2p", "p2c"}:
-            raise ValueError(f"terms must be among c2p and p2c, was: {', '.join(terms)}")
-        if longest is not None and longest <= span:
-            raise ValueError(f"longest must be above span ({span}), was: {longest}")
+        require(terms and set(terms) <= {"c2p", "p2c"}, "among c2p and p2c", terms=terms)
+        require(longest is None or longest > span, f"above span ({span})", longest=longest)
         of_head = width // n_head if head_width is None else head_width
         self.span, self.longest, self.terms = span, longest, tuple(terms)
         self.table = torch.nn.Parameter(torch.randn(2 * span, width) * 0.02)

@@ -13,6 +13,7 @@ The distances of ReRoPE with a window of 3:
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -25,6 +26,7 @@ from bipe.positions import Positions
 
 Hook = Literal["rotation", "bias"]
 QueryScale = Float[Tensor, "batch query"] | None
+Fit = Mapping[str, tuple[float, int]]
 # Ids of tokens, (batch, time), or (1, 1) for one id for all tokens. May be fractions.
 Ids = Int[Tensor, "_ _"] | Float[Tensor, "_ _"]
 
@@ -50,10 +52,12 @@ class Far(Bounded, ABC):
     serves: hooks of which the encoding must have one; empty: any encoding.
     unit: the unit of distances, if not that of the encoding.
     forgets: some keys are never attended to again, so that a cache drops them.
+    fit: arguments that follow from the original length: the share of it, and the least.
     """
 
     serves: ClassVar[tuple[Hook, ...]] = ("rotation",)
     forgets: ClassVar[bool] = False
+    fit: ClassVar[Fit] = {}
     unit: Literal["tokens", "segments"] | None = None
 
     @property
@@ -77,9 +81,9 @@ class Far(Bounded, ABC):
         return None
 
     @classmethod
-    @abstractmethod
     def fitted(cls, original: int) -> dict[str, Any]:
         """Return the arguments that follow from the original length, in ids."""
+        return {key: max(least, int(share * original)) for key, (share, least) in cls.fit.items()}
 
     def longest(self, original: int) -> int | None:
         """Return the largest number of ids per document without an unseen distance; None: any."""

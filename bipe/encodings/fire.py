@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from bipe.arguments import require
 from bipe.bias import KeyIds, QueryIds, TableBias
 from bipe.encodings.base import Encoding
 
@@ -29,8 +30,7 @@ class FIRE(Encoding):
 
     def __init__(self, *, n_head: int, hidden: int = 32, length: float = 512.0) -> None:
         super().__init__()
-        if not length > 0:
-            raise ValueError(f"length must be above 0, was: {length}")
+        require(length > 0, "above 0", length=length)
         self.c, self.multiplier = nn.Parameter(torch.tensor([0.1])), nn.Parameter(torch.ones(1))
         self.length, self.hidden = float(length), hidden
         self.inner, self.outer = nn.Linear(1, hidden), nn.Linear(hidden, n_head)

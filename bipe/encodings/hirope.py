@@ -10,14 +10,14 @@ level is functions; here it is segments.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from bipe.arguments import require_at_least
+from bipe.arguments import require, require_at_least
 from bipe.bias import Bias, KeyIds, QueryIds
 from bipe.build import at_least
-from bipe.encodings.far import Far, Ids, Pass
+from bipe.encodings.far import Far, Fit, Ids, Pass
 from bipe.encodings.rope import RoPE
 from bipe.positions import Level, Positions
 from bipe.rotation import Rotation, compose
@@ -27,15 +27,12 @@ from bipe.rotation import Rotation, compose
 class PlainWindow(Far):
     """Two passes: the nearest `window` tokens, the query itself among them, and all before them."""
 
+    fit: ClassVar[Fit] = {"window": (1, 0)}
     window: int = field(metadata=at_least(1))
 
     def passes(self, q_ids: QueryIds, k_ids: KeyIds) -> tuple[Pass, ...]:
         # Ids in a pass say that it is the far one; the scheme reads both levels from positions.
         return Pass(first=q_ids - self.window + 1), Pass(q_ids=q_ids, k_ids=k_ids)
-
-    @classmethod
-    def fitted(cls, original: int) -> dict[str, Any]:
-        return {"window": original}
 
 
 class HiRoPE(nn.Module):
@@ -57,8 +54,7 @@ class HiRoPE(nn.Module):
     ) -> None:
         super().__init__()
         require_at_least(1, window=window)
-        if not 0 < split < 1:
-            raise ValueError(f"split must be above 0 and below 1, was: {split}")
+        require(0 < split < 1, "above 0 and below 1", split=split)
         common: dict[str, Any] = {"theta": theta, "interleaved": interleaved}
         self.plain = RoPE(head_width=head_width, **common)
         self.fast = RoPE(head_width=head_width, pairs=(0.0, split), **common)

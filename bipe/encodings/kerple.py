@@ -11,17 +11,16 @@ from collections.abc import Mapping
 from typing import Literal
 
 import torch
-from jaxtyping import Int
 from torch import Tensor, nn
 
-from bipe.bias import Bias, ContentBias, DistanceBias
-from bipe.encodings.base import Encoding
-from bipe.encodings.content import distances
+from bipe.arguments import require
+from bipe.bias import Bias, DistanceBias, KeyIds, QueryIds
+from bipe.encodings.content import Content, distances
 
 _LEAST, _LARGEST_POWER = 0.01, 2.0
 
 
-class Kerple(Encoding):
+class Kerple(Content):
     """A penalty on distance, with a trained kernel per head.
 
     p, a: None: trained; a number: fixed, for all heads. weighted: also shrink scores with distance,
@@ -40,8 +39,7 @@ class Kerple(Encoding):
         super().__init__()
         self.p: Tensor
         self.a: Tensor
-        if kernel not in ("log", "power"):
-            raise ValueError(f"kernel must be log or power, was: {kernel!r}")
+        require(kernel in ("log", "power"), "log or power", kernel=kernel)
         if weighted and kernel == "log":
             raise ValueError("weighted needs kernel=power, was: log")
         self.kernel, self.weighted = kernel, weighted
@@ -58,9 +56,9 @@ class Kerple(Encoding):
     def starts(self) -> Mapping[str, float | None]:
         return dict.fromkeys(("p", "a", "weight_p", "weight_a"))
 
-    def bias(self, q_ids: Int[Tensor, "batch query"], k_ids: Int[Tensor, "batch key"]) -> Bias:
+    def bias(self, q_ids: QueryIds, k_ids: KeyIds) -> Bias:  # type: ignore[override]
         if self.weighted:
-            return ContentBias(encoding=self, q_ids=q_ids, k_ids=k_ids)
+            return super().bias(q_ids, k_ids)
         return DistanceBias(function=self.of_distance, q_ids=q_ids, k_ids=k_ids)
 
     def of_distance(self, distance: Tensor) -> Tensor:
@@ -74,26 +72,11 @@ class Kerple(Encoding):
     def layered(self) -> bool:  # type: ignore[override]
         return self.weighted
 
-    def state(self, layer: int, q_ids: Tensor, k_ids: Tensor) -> None:
-        return None
-
-    def content(
-        self,
-        q: Tensor,
-        k: Tensor,
-        plain: Tensor,
-        q_ids: Tensor,
-        k_ids: Tensor,
-        allowed: Tensor,
-        state: None,
-    ) -> Tensor:
+    def content(self, q, k, plain, q_ids, k_ids, allowed, state):  # type: ignore[no-untyped-def]
         distance = distances(q_ids, k_ids).clamp(min=0)
         weight_p = _kept(self.weight_p, _LARGEST_POWER)
         shrunk = torch.expm1(-_power(_kept(self.weight_a), weight_p, distance)).transpose(0, 1)
         return plain * q.shape[-1] ** -0.5 * shrunk + self.of_distance(distance).transpose(0, 1)
-
-    def valued(self, weights: Tensor, q_ids: Tensor, k_ids: Tensor, state: None) -> None:
-        return None
 
 
 def _kept(parameter: Tensor, largest: float | None = None) -> Tensor:

@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from bipe.arguments import require, require_at_least
 from bipe.encodings.base import Encoding
 
 Combine = Literal["add", "multiply"]
@@ -30,9 +31,8 @@ class Absolute(Encoding):
 
     def __init__(self, *, combine: Combine = "add") -> None:
         super().__init__()
-        if combine not in get_args(Combine):
-            known = " or ".join(map(repr, get_args(Combine)))
-            raise ValueError(f"combine must be {known}, was: {combine!r}")
+        known = get_args(Combine)
+        require(combine in known, " or ".join(map(repr, known)), combine=combine)
         self.combine: Combine = combine
 
     @abstractmethod
@@ -66,10 +66,8 @@ class Learned(Absolute):
         scale: float = 1.0,
     ) -> None:
         super().__init__(combine=combine)
-        if length < 1:
-            raise ValueError(f"length must be at least 1, was: {length}")
-        if overflow not in ("clamp", "error"):
-            raise ValueError(f"overflow must be 'clamp' or 'error', was: {overflow!r}")
+        require_at_least(1, length=length)
+        require(overflow in ("clamp", "error"), "'clamp' or 'error'", overflow=overflow)
         self.table = nn.Embedding(length, width)
         self.overflow, self.scale = overflow, scale
 

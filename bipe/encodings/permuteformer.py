@@ -15,7 +15,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from bipe.bias import KeyIds, LinearBias, LinearTerm, QueryIds
+from bipe.arguments import require, require_at_least
+from bipe.bias import KeyIds, LinearBias, QueryIds
 from bipe.encodings.base import Encoding
 from bipe.encodings.far import Ids
 from bipe.rotation import Turn
@@ -54,11 +55,8 @@ class PermuteFormer(Encoding):
     ) -> None:
         super().__init__()
         groups = n_head if n_kv_head is None else n_kv_head
-        for name, value in (("head_width", head_width), ("n_head", n_head), ("n_kv_head", groups)):
-            if value < 1:
-                raise ValueError(f"{name} must be at least 1, was: {value}")
-        if n_head % groups:
-            raise ValueError(f"n_head must be a multiple of n_kv_head ({groups}), was: {n_head}")
+        require_at_least(1, head_width=head_width, n_head=n_head, n_kv_head=groups)
+        require(n_head % groups == 0, f"a multiple of n_kv_head ({groups})", n_head=n_head)
         generator = torch.Generator(device="cpu").manual_seed(seed)
         drawn = (
             torch.randperm(head_width, generator=generator, device="cpu") for _ in range(groups)
@@ -84,7 +82,7 @@ class PermuteFormer(Encoding):
     def bias(self, q_ids: QueryIds, k_ids: KeyIds) -> LinearBias | None:
         if not self.decays:
             return None
-        return LinearBias(terms=(LinearTerm(slopes=self.slopes, q_ids=q_ids, k_ids=k_ids),))
+        return LinearBias(slopes=self.slopes, q_ids=q_ids, k_ids=k_ids)
 
 
 def _cycles(permutation: Tensor) -> tuple[list[int], list[int], list[int], list[int]]:

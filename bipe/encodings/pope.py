@@ -21,6 +21,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from bipe.arguments import require_at_least
 from bipe.encodings.base import Encoding
 from bipe.encodings.far import Ids
 from bipe.rotation import Turn
@@ -56,9 +57,7 @@ class PoPE(Encoding):
 
     def __init__(self, *, head_width: int, n_head: int, theta: float = 10000.0) -> None:
         super().__init__()
-        for name, value in (("head_width", head_width), ("n_head", n_head)):
-            if value < 1:
-                raise ValueError(f"{name} must be at least 1, was: {value}")
+        require_at_least(1, head_width=head_width, n_head=n_head)
         exponents = torch.arange(head_width, dtype=torch.float64) / head_width
         self.constant("frequencies", theta**-exponents)
         # A vector, which stays zero at the start of training and does not decay.

@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
-from bipe.arguments import require_at_least
+from bipe.arguments import require, require_at_least
 from bipe.bias import Bias
 from bipe.encodings.learned import Absolute
 from bipe.encodings.rope import RoPE
@@ -74,8 +74,7 @@ class AnnealedBiPE(_Between):
 
     def __init__(self, *, intra: Absolute, inter: RoPE, step: float, over: float = 0.8) -> None:
         super().__init__(intra=intra, inter=inter, step=step)
-        if not 0 < over <= 1:
-            raise ValueError(f"over must be above 0 and at most 1, was: {over}")
+        require(0 < over <= 1, "above 0 and at most 1", over=over)
         self.over, self._mix = over, 1.0
 
     def anneal(self, done: float) -> None:

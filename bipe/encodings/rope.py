@@ -22,7 +22,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from bipe.arguments import require_at_least
+from bipe.arguments import require, require_at_least
 from bipe.build import Bounded
 from bipe.encodings.base import Encoding
 from bipe.encodings.far import Ids
@@ -65,11 +65,9 @@ def span_of(shares: Shares, *, name: str, whole: int, step: int = 1) -> slice:
     first, last = (share * whole for share in shares) if len(shares) == 2 else (-1, -1)
     start, stop = round(first), round(last)
     exact = max(abs(first - start), abs(last - stop)) < _SLACK * whole
-    if not (exact and 0 <= start < stop <= whole and start % step == stop % step == 0):
-        raise ValueError(
-            f"{name} must be two increasing fractions from 0 to 1, multiples of {step}/{whole}, "
-            f"was: {tuple(shares)}"
-        )
+    rule = f"two increasing fractions from 0 to 1, multiples of {step}/{whole}"
+    inside = 0 <= start < stop <= whole and start % step == stop % step == 0
+    require(exact and inside, rule, **{name: tuple(shares)})
     return slice(start, stop)
 
 
@@ -98,8 +96,7 @@ class RoPE(Encoding):
     ) -> None:
         super().__init__()
         require_at_least(2, head_width=head_width)
-        if head_width % 2:
-            raise ValueError(f"head_width must be even, was: {head_width}")
+        require(head_width % 2 == 0, "even", head_width=head_width)
         self.features = span_of(part, name="part", whole=head_width, step=2)
         width = self.features.stop - self.features.start
         moves = torch.zeros(width // 2, dtype=torch.float64)

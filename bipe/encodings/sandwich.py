@@ -9,6 +9,7 @@ constant -d/2 changes no softmax. Beyond a few hundred ids the cosines average o
 import torch
 from torch import Tensor
 
+from bipe.arguments import require
 from bipe.bias import DistanceBias, KeyIds, QueryIds
 from bipe.encodings.base import Encoding
 
@@ -23,8 +24,8 @@ class Sandwich(Encoding):
 
     def __init__(self, *, n_head: int, width: int = 128, theta: float = 10000.0) -> None:
         super().__init__()
-        if width % 2 or not 2 <= width <= _WIDEST:
-            raise ValueError(f"width must be even and from 2 to {_WIDEST}, was: {width}")
+        sound = width % 2 == 0 and 2 <= width <= _WIDEST
+        require(sound, f"even and from 2 to {_WIDEST}", width=width)
         pairs = torch.arange(1, width // 2 + 1, dtype=torch.float64)
         self.constant("frequencies", theta ** (-2 * pairs / width))
         heads = torch.arange(1, n_head + 1, dtype=torch.float64)

@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from bipe.arguments import require
 from bipe.encodings.learned import Absolute, Combine
 from bipe.encodings.rope import inverse_frequencies
 
@@ -39,11 +40,9 @@ class Sinusoidal(Absolute):
         combine: Combine = "add",
     ) -> None:
         super().__init__(combine=combine)
-        if layout not in get_args(Layout):
-            raise ValueError(f"layout must be {', '.join(get_args(Layout))}, was: {layout!r}")
+        require(layout in get_args(Layout), ", ".join(get_args(Layout)), layout=layout)
         if layout == "spread":
-            if width < 4:
-                raise ValueError(f"width must be at least 4 in the layout 'spread', was: {width}")
+            require(width >= 4, "at least 4 in the layout 'spread'", width=width)
             waves = torch.arange(width // 2, dtype=torch.float64)
             frequencies = theta ** (-waves / (width // 2 - 1))
         else:

@@ -4,8 +4,7 @@
 
 Half of the buckets hold one distance each, the others grow with the logarithm up to `longest`,
 beyond which all share the last one. T5 itself does not divide scores by sqrt(head_width); here they
-are divided as everywhere, which the table can make up for. `both_sides` halves the buckets between
-past and future as an encoder of T5 does; a decoder has no use for it.
+are divided as everywhere, which the table can make up for.
 """
 
 import math
@@ -14,6 +13,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
+from bipe.arguments import require, require_at_least
 from bipe.bias import DistanceBias, KeyIds, QueryIds
 from bipe.encodings.base import Encoding
 
@@ -23,10 +23,8 @@ class T5(Encoding):
 
     def __init__(self, *, n_head: int, buckets: int = 32, longest: int = 128) -> None:
         super().__init__()
-        if buckets < 2:
-            raise ValueError(f"buckets must be at least 2, was: {buckets}")
-        if longest <= buckets // 2:
-            raise ValueError(f"longest must be above {buckets // 2} (buckets / 2), was: {longest}")
+        require_at_least(2, buckets=buckets)
+        require(longest > buckets // 2, f"above {buckets // 2} (buckets / 2)", longest=longest)
         self.table = nn.Parameter(torch.randn(buckets, n_head) * 0.02)
         self.longest = longest
 
@@ -39,14 +37,8 @@ class T5(Encoding):
         return self.table[index].movedim(-1, 0)
 
 
-def bucket(
-    distance: Tensor, *, buckets: int, longest: int, both_sides: bool = False
-) -> Int[Tensor, "..."]:
-    """Return the bucket of each distance (of queries before keys: 0, or with `both_sides` own)."""
-    if both_sides:
-        buckets //= 2
-        side = torch.where(distance < 0, buckets, 0)
-        return side + bucket(distance.abs(), buckets=buckets, longest=longest)
+def bucket(distance: Tensor, *, buckets: int, longest: int) -> Int[Tensor, "..."]:
+    """Return the bucket of each distance (of queries before keys: 0)."""
     distance = distance.clamp(min=0)
     exact = buckets // 2
     # In float32, as the reference: at powers of the base float64 can fall into another bucket.

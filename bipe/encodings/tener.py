@@ -9,6 +9,7 @@ left from right, of which a decoder uses one side.
 
 from torch import Tensor
 
+from bipe.arguments import require
 from bipe.encodings.content import Content, by_distance, distances
 from bipe.encodings.rope import inverse_frequencies
 from bipe.encodings.transformer_xl import waves_up_to
@@ -23,8 +24,7 @@ class TENER(Content):
         self, *, n_head: int, head_width: int, theta: float = 10000.0, n_layer: int = 1
     ) -> None:
         super().__init__(n_layer=n_layer)
-        if head_width % 2:
-            raise ValueError(f"head_width must be even, was: {head_width}")
+        require(head_width % 2 == 0, "even", head_width=head_width)
         self.constant("frequencies", inverse_frequencies(width=head_width, theta=theta))
         self.u, self.v = self.parameter(n_head, head_width), self.parameter(n_head, head_width)
 

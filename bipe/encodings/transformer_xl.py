@@ -9,6 +9,7 @@ Transformer-XL over earlier rows is not part of the encoding.
 import torch
 from torch import Tensor
 
+from bipe.arguments import require
 from bipe.encodings.content import Content, by_distance, distances
 from bipe.encodings.rope import inverse_frequencies
 
@@ -28,12 +29,15 @@ class TransformerXL(Content):
         n_layer: int = 1,
     ) -> None:
         super().__init__(n_layer=n_layer)
-        if width % 2:
-            raise ValueError(f"width must be even, was: {width}")
+        require(width % 2 == 0, "even", width=width)
         of_head = width // n_head if head_width is None else head_width
         self.constant("frequencies", inverse_frequencies(width=width, theta=theta))
         self.project = self.parameter(n_head, of_head, width)
-        self.u, self.v = self.parameter(n_head, of_head), self.parameter(n_head, of_head)
+        self.start(n_head, of_head)
+
+    def start(self, n_head: int, head_width: int) -> None:
+        """Make the vectors that are added to queries."""
+        self.u, self.v = (self.parameter(n_head, head_width) for _ in range(2))
 
     def state(self, layer: int, q_ids: Tensor, k_ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the projected waves of all distances ``(head, distance, width)``, and u and v."""

@@ -12,6 +12,7 @@ from typing import ClassVar
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from bipe.arguments import require
 from bipe.bias import Bias, KeyIds, QueryIds, TableBias, add_biases
 from bipe.encodings.base import Encoding
 from bipe.encodings.t5 import T5
@@ -26,8 +27,7 @@ class TUPE(Encoding):
     def __init__(self, *, width: int, n_head: int, length: int, buckets: int | None = None) -> None:
         super().__init__()
         self.either_sign = buckets is None
-        if width % n_head:
-            raise ValueError(f"width must be a multiple of n_head ({n_head}), was: {width}")
+        require(width % n_head == 0, f"a multiple of n_head ({n_head})", width=width)
         self.table = nn.Embedding(length, width)
         self.norm = nn.LayerNorm(width)
         self.query, self.key = nn.Linear(width, width), nn.Linear(width, width)

@@ -18,20 +18,10 @@ from bipe.encodings.transformer_xl import TransformerXL
 class XLNet(TransformerXL):
     """Transformer-XL's encoding, with a term for tokens of the same id."""
 
-    def __init__(
-        self,
-        *,
-        width: int,
-        n_head: int,
-        head_width: int | None = None,
-        theta: float = 10000.0,
-        n_layer: int = 1,
-    ) -> None:
-        super().__init__(
-            width=width, n_head=n_head, head_width=head_width, theta=theta, n_layer=n_layer
-        )
-        self.s = self.parameter(*self.u.shape[1:])
-        self.same = self.parameter(2, *self.u.shape[1:])
+    def start(self, n_head: int, head_width: int) -> None:
+        super().start(n_head, head_width)
+        self.s = self.parameter(n_head, head_width)
+        self.same = self.parameter(2, n_head, head_width)
 
     def state(self, layer: int, q_ids: Tensor, k_ids: Tensor) -> tuple[Tensor, ...]:  # type: ignore[override]
         at = self.of(layer)

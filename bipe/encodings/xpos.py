@@ -17,6 +17,7 @@ import math
 import torch
 from torch import Tensor
 
+from bipe.arguments import require
 from bipe.encodings.base import Encoding
 from bipe.encodings.far import Ids
 from bipe.encodings.rope import inverse_frequencies
@@ -46,11 +47,9 @@ class XPos(Encoding):
         interleaved: bool = True,
     ) -> None:
         super().__init__()
-        if head_width % 2:
-            raise ValueError(f"head_width must be even, was: {head_width}")
-        for name, value in (("scale_base", scale_base), ("gamma", gamma)):
-            if not value > 0:
-                raise ValueError(f"{name} must be above 0, was: {value}")
+        require(head_width % 2 == 0, "even", head_width=head_width)
+        require(scale_base > 0, "above 0", scale_base=scale_base)
+        require(gamma > 0, "above 0", gamma=gamma)
         frequencies = inverse_frequencies(width=head_width, theta=theta)
         pair = torch.arange(0, head_width, 2, dtype=torch.float64) / head_width
         self.constant("frequencies", frequencies)

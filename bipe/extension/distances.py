@@ -11,10 +11,10 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from bipe.arguments import require_at_least
+from bipe.arguments import require, require_at_least
 from bipe.bias import KeyIds, QueryIds
 from bipe.build import at_least
-from bipe.encodings.far import Far, Hook, Pass, QueryScale
+from bipe.encodings.far import Far, Fit, Hook, Pass, QueryScale
 from bipe.positions import Positions, document_runs
 
 
@@ -25,6 +25,10 @@ class ReRoPE(Far):
     log_n: the original length of log-n scaling, in ids, which the released patch adds (`LogN`).
     """
 
+    # The author advises at most half of the original length: larger distances are rare in
+    # training.
+    fit: ClassVar[Fit] = {"window": (1 / 2, 1)}
+
     window: int = field(metadata=at_least(1))
     log_n: int | None = field(default=None, metadata=at_least(2))
 
@@ -34,12 +38,6 @@ class ReRoPE(Far):
 
     def scale(self, q_ids: QueryIds) -> QueryScale:
         return None if self.log_n is None else log_n_scale(q_ids, self.log_n, clip=True)
-
-    @classmethod
-    def fitted(cls, original: int) -> dict[str, Any]:
-        # The author advises at most half of the original length: larger distances are rare in
-        # training.
-        return {"window": max(1, original // 2)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +76,9 @@ class SelfExtend(Far):
     See its eq. 3 and algorithm 1. group: G; 1 changes nothing. window: w, in ids.
     """
 
+    # A quarter of the original length for near keys leaves three quarters for groups.
+    fit: ClassVar[Fit] = {"window": (1 / 4, 1)}
+
     window: int = field(metadata=at_least(1))
     group: int = field(metadata=at_least(1))
 
@@ -87,11 +88,6 @@ class SelfExtend(Far):
         shift = self.window - self.window // self.group
         far = Pass(q_ids=q_ids // self.group + shift, k_ids=k_ids // self.group)
         return _near(q_ids, self.window), far
-
-    @classmethod
-    def fitted(cls, original: int) -> dict[str, Any]:
-        # A quarter of the original length for near keys leaves three quarters for groups.
-        return {"window": max(1, original // 4)}
 
     def longest(self, original: int) -> int | None:
         return (original - self.window) * self.group + self.window
@@ -110,6 +106,9 @@ class DualChunk(Far):
     The release places far queries one id further than the paper. chunk: s, length: c, in ids.
     """
 
+    # Three quarters, as in section 4.1.
+    fit: ClassVar[Fit] = {"chunk": (3 / 4, 1), "length": (1, 0)}
+
     chunk: int = field(metadata=at_least(1))
     length: int
 
@@ -126,11 +125,6 @@ class DualChunk(Far):
             Pass(first=start - self.chunk, q_ids=before, k_ids=k_inside),
             Pass(q_ids=_constant(self.length - 1, q_ids), k_ids=k_inside),
         )
-
-    @classmethod
-    def fitted(cls, original: int) -> dict[str, Any]:
-        # Three quarters, as in section 4.1.
-        return {"chunk": max(1, original * 3 // 4), "length": original}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,8 +158,8 @@ class _AnyEncoding(Far):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.unit not in (None, "tokens", "segments"):
-            raise ValueError(f"unit must be tokens, segments or null, was: {self.unit!r}")
+        known = (None, "tokens", "segments")
+        require(self.unit in known, "tokens, segments or null", unit=self.unit)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,15 +167,12 @@ class Window(_AnyEncoding):
     """Only keys at distances below w: i - w < j <= i (sliding window; 2004.05150, 3.1)."""
 
     forgets: ClassVar[bool] = True
+    fit: ClassVar[Fit] = {"window": (1, 0)}
 
     window: int = field(metadata=at_least(1))
 
     def passes(self, q_ids: QueryIds, k_ids: KeyIds) -> tuple[Pass, ...]:
         return (_near(q_ids, self.window),)
-
-    @classmethod
-    def fitted(cls, original: int) -> dict[str, Any]:
-        return {"window": original}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,6 +192,7 @@ class Separators(_AnyEncoding):
     """
 
     forgets: ClassVar[bool] = True
+    fit: ClassVar[Fit] = {"window": (1, 0)}
 
     window: int = field(metadata=at_least(1))
     sinks: int = field(default=4, metadata=at_least(0))
@@ -223,10 +215,6 @@ class Separators(_AnyEncoding):
         place = place.to(document.device)
         return ends | (place - torch.where(opens, place, 0).cummax(-1).values < self.sinks)
 
-    @classmethod
-    def fitted(cls, original: int) -> dict[str, Any]:
-        return {"window": original}
-
 
 @dataclass(frozen=True, kw_only=True)
 class Blockwise(_AnyEncoding):
@@ -239,15 +227,12 @@ class Blockwise(_AnyEncoding):
     """
 
     forgets: ClassVar[bool] = True
+    fit: ClassVar[Fit] = {"block": (1 / 2, 1)}
 
     block: int = field(metadata=at_least(1))
 
     def passes(self, q_ids: QueryIds, k_ids: KeyIds) -> tuple[Pass, ...]:
         return (Pass(first=q_ids - q_ids % self.block - self.block),)
-
-    @classmethod
-    def fitted(cls, original: int) -> dict[str, Any]:
-        return {"block": max(1, original // 2)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,6 +245,8 @@ class LogN(_AnyEncoding):
     without it, as in `log_scale` of the released BiPE, scores in the first segment become 0.
     """
 
+    fit: ClassVar[Fit] = {"original_length": (1, 2)}
+
     original_length: int = field(metadata=at_least(2))
     clip: bool = True
 
@@ -268,10 +255,6 @@ class LogN(_AnyEncoding):
 
     def scale(self, q_ids: QueryIds) -> QueryScale:
         return log_n_scale(q_ids, self.original_length, clip=self.clip)
-
-    @classmethod
-    def fitted(cls, original: int) -> dict[str, Any]:
-        return {"original_length": max(2, original)}
 
 
 def log_n_scale(q_ids: QueryIds, original_length: int, *, clip: bool) -> QueryScale:

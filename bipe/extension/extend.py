@@ -21,6 +21,7 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 
+from bipe.arguments import require
 from bipe.build import ALLOWED, PARTIAL, TARGET, build, find
 from bipe.decoder import DecoderConfig
 from bipe.encodings.base import Bilevel, Chain, Encoding, Fed, Flat, Layers, Scheme, has_hook
@@ -67,8 +68,7 @@ def original_length(notes: Mapping[str, Any], *, unit: Unit | int) -> OriginalLe
     the length of a training row, as is usual; a number is the length itself.
     """
     if isinstance(unit, int) and not isinstance(unit, bool):
-        if unit < 1:
-            raise ValueError(f"unit must be at least 1 position, was: {unit}")
+        require(unit >= 1, "at least 1 position", unit=unit)
         return OriginalLength(length=unit, unit="positions", source="given")
     if unit == "tokens":
         if notes.get("row_length") is None:
@@ -76,8 +76,7 @@ def original_length(notes: Mapping[str, Any], *, unit: Unit | int) -> OriginalLe
         return OriginalLength(
             length=int(notes["row_length"]), unit="tokens", source="a training row"
         )
-    if unit != "segments":
-        raise ValueError(f"unit must be segments, tokens or a number, was: {unit!r}")
+    require(unit == "segments", "segments, tokens or a number", unit=unit)
     try:
         seen = notes["positions"]["segment"]
         last, maximum = int(seen[_PERCENTILE]), int(seen["maximum"])

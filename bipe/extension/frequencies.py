@@ -21,6 +21,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from bipe.arguments import require
 from bipe.build import at_least
 from bipe.encodings.rope import InvFreq, Length, Stretch, Stretched
 
@@ -107,11 +108,8 @@ class Llama3(ByLength):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.low_freq_factor < self.high_freq_factor:
-            raise ValueError(
-                f"low_freq_factor must be above 0 and below high_freq_factor "
-                f"({self.high_freq_factor}), was: {self.low_freq_factor}"
-            )
+        low, high = self.low_freq_factor, self.high_freq_factor
+        require(0 < low < high, f"above 0 and below high_freq_factor ({high})", low_freq_factor=low)
 
     def frequencies(self, inv_freq: InvFreq, *, theta: float, length: Length = None) -> Stretched:
         turns = self.original_length * inv_freq / (2 * math.pi)
@@ -138,8 +136,8 @@ class LongRoPE(ByLength):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("short_factor", "long_factor"):
-            if not all(each > 0 for each in getattr(self, name)):
-                raise ValueError(f"{name} must contain numbers above 0, was: {getattr(self, name)}")
+            divisors = getattr(self, name)
+            require(all(each > 0 for each in divisors), "numbers above 0", **{name: divisors})
 
     def frequencies(self, inv_freq: InvFreq, *, theta: float, length: Length = None) -> Stretched:
         sharpening = self.attention_factor
@@ -173,8 +171,7 @@ class DroPE(Stretch):
     attention_factor: float = 1.0
 
     def __post_init__(self) -> None:
-        if not self.attention_factor > 0:
-            raise ValueError(f"attention_factor must be above 0, was: {self.attention_factor}")
+        require(self.attention_factor > 0, "above 0", attention_factor=self.attention_factor)
 
     def frequencies(self, inv_freq: InvFreq, *, theta: float, length: Length = None) -> Stretched:
         return torch.zeros_like(inv_freq), self.attention_factor
@@ -191,11 +188,8 @@ class _Ramped(Stretch):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.beta_slow <= self.beta_fast:
-            raise ValueError(
-                f"beta_slow must be above 0 and at most beta_fast ({self.beta_fast}), was: "
-                f"{self.beta_slow}"
-            )
+        slow, fast = self.beta_slow, self.beta_fast
+        require(0 < slow <= fast, f"above 0 and at most beta_fast ({fast})", beta_slow=slow)
 
     def slowed(self, inv_freq: InvFreq, factor: float | Tensor, *, theta: float) -> Tensor:
         """Return (1 - ramp) frequency + ramp frequency / s (eq. 20)."""

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from bipe.arguments import require
 from bipe.build import TARGET, Bounded, at_least
 
 Node = Mapping[str, Any]
@@ -34,8 +35,7 @@ class Retrofit(Bounded, ABC):
     def encoding(self, rope: Node, *, width: int, n_layer: int) -> Node:
         """Return the description of the new encoding; ValueError if no layer would have it."""
         made, flat = self.scheme(rope, width=width), self.flat_layers
-        if flat >= n_layer:
-            raise ValueError(f"flat_layers must be below n_layer ({n_layer}), was: {flat}")
+        require(flat < n_layer, f"below n_layer ({n_layer})", flat_layers=flat)
         if not flat:
             return made
         return {

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from bipe.arguments import explained, require_at_least
+from bipe.arguments import explained, require, require_at_least
 from bipe.decoder import Decoder
 from bipe.generation.session import PREFILL_CHUNK, Marker, Session, require_sound
 
@@ -36,8 +36,8 @@ class Beams:
 
     def __post_init__(self) -> None:
         require_at_least(1, beams=self.beams)
-        if not abs(self.length_penalty) < float("inf"):
-            raise ValueError(f"length_penalty must be finite, was: {self.length_penalty}")
+        penalty = self.length_penalty
+        require(abs(penalty) < float("inf"), "finite", length_penalty=penalty)
 
     def score(self, log_likelihood: float, drawn: int) -> float:
         """Return the score that hypotheses are compared by; drawn: tokens, the stop included."""
@@ -81,8 +81,7 @@ def beam_search(
     require_sound(model, [prompt], max_new, marker=marker, marks=marks, stop_ids=stop_ids)
     if any(isinstance(id_, Sequence) for id_ in prompt):
         raise ValueError("prompt must be a list of ids: beam_search continues one prompt")
-    if not isinstance(search, Beams):
-        raise ValueError(f"search must be Beams(...), was: {search!r}")
+    require(isinstance(search, Beams), "Beams(...)", search=search)
     capacity = len(prompt) + max_new
     session = Session(model, batch=1, marker=marker, capacity=capacity, chunk=chunk, room=max_new)
     known = None if marks is None else [marks]

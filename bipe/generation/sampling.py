@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from bipe.arguments import explained, require_at_least
+from bipe.arguments import explained, require, require_at_least
 from bipe.decoder import Decoder
 from bipe.generation.session import PREFILL_CHUNK, Marker, Session, require_sound
 
@@ -40,10 +40,8 @@ class Sampling:
     def __post_init__(self) -> None:
         require_at_least(0, temperature=self.temperature)
         require_at_least(1, top_k=self.top_k)
-        if not 0 < self.top_p <= 1:
-            raise ValueError(f"top_p must be above 0 and at most 1, was: {self.top_p}")
-        if not self.repetition_penalty > 0:
-            raise ValueError(f"repetition_penalty must be above 0, was: {self.repetition_penalty}")
+        require(0 < self.top_p <= 1, "above 0 and at most 1", top_p=self.top_p)
+        require(self.repetition_penalty > 0, "above 0", repetition_penalty=self.repetition_penalty)
 
     def filtered(self, logits: Float[Tensor, " vocab"], seen: Tensor) -> Float[Tensor, " vocab"]:
         """Return the logits to draw from, -inf for excluded tokens. seen: ids in the row."""
@@ -109,10 +107,8 @@ def generate(
     ValueError for an empty prompt, or stop strings without `decode`.
     """
     require_sound(model, prompts, max_new, marker=marker, marks=marks, stop_ids=stop_ids)
-    if not isinstance(sampling, Sampling | None):
-        raise ValueError(f"sampling must be Sampling(...) or None, was: {sampling!r}")
-    if isinstance(stop_strings, str):
-        raise ValueError(f"stop_strings must be a list of texts, was: {stop_strings!r}")
+    require(isinstance(sampling, Sampling | None), "Sampling(...) or None", sampling=sampling)
+    require(not isinstance(stop_strings, str), "a list of texts", stop_strings=stop_strings)
     if stop_strings and decode is None:
         raise ValueError("stop_strings need decode=, a function from ids to text")
     longest = max(map(len, prompts))

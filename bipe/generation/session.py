@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from bipe.arguments import require_at_least
+from bipe.arguments import require, require_at_least
 from bipe.cache import Cache
 from bipe.decoder import Decoder
 from bipe.encodings.base import reads_segments
@@ -50,18 +50,16 @@ def require_sound(
         raise ValueError(
             "each prompt must have at least one token; begin with the end-of-document token"
         )
-    if max_new < 1:
-        raise ValueError(f"max_new must be at least 1 token, was: {max_new}")
+    require(max_new >= 1, "at least 1 token", max_new=max_new)
     how = "segmenters.TokenMarker(segmenter=, pieces=)"
-    if not isinstance(marker, Marker | None):
-        raise ValueError(f"marker must be a Marker such as {how}, was: {type(marker).__name__}")
+    require(isinstance(marker, Marker | None), f"a Marker such as {how}", marker=type(marker))
     # Without any, every text would be read as one segment.
     if marker is None and marks is None and reads_segments(model.scheme):
         raise ValueError(
             f"the model counts segments: pass marker={how} to find them, or marks= of the prompts"
         )
-    if isinstance(stop_ids, str) or any(isinstance(id_, str) for id_ in stop_ids):
-        raise ValueError(f"stop_ids must be a list of ids of tokens, was: {stop_ids!r}")
+    ids = not isinstance(stop_ids, str) and not any(isinstance(id_, str) for id_ in stop_ids)
+    require(ids, "a list of ids of tokens", stop_ids=stop_ids)
 
 
 @runtime_checkable
@@ -172,8 +170,7 @@ class Session:
         if not count or lengths != [count] * len(tokens):
             raise ValueError(f"rows must have the same length, at least 1, were: {lengths}")
         for id in (min(map(min, tokens)), max(map(max, tokens))):
-            if not 0 <= id < vocabulary:
-                raise ValueError(f"ids must be from 0 to {vocabulary - 1}, was: {id}")
+            require(0 <= id < vocabulary, f"from 0 to {vocabulary - 1}", ids=id)
         if marks is not None:
             self._require_marks(marks, count)
         first = not len(self)

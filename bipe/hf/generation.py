@@ -128,18 +128,14 @@ class Segmented:
                 "attention_mask must be [batch, tokens so far], 0 for padding, since positions "
                 f"are counted from it; it had {attention_mask.ndim} dimensions"
             )
-        if attention_mask is not None and attention_mask.shape != (batch, total):
-            raise ValueError(
-                f"attention_mask must be [{batch}, {total}], for the {past} tokens in the cache "
-                f"and {count} new ones, was: {list(attention_mask.shape)}"
-            )
+        for name, given in (("attention_mask", attention_mask), ("segment_marks", segment_marks)):
+            if given is not None and given.shape != (batch, total):
+                raise ValueError(
+                    f"{name} must be [{batch}, {total}], for all tokens so far: {past} in the "
+                    f"cache and {count} new ones, was: {list(given.shape)}"
+                )
         if segment_marks is None:
             segment_marks = self._marks_without(new, past, input_ids, attention_mask)
-        elif segment_marks.shape != (batch, total):
-            raise ValueError(
-                f"segment_marks must be [{batch}, {total}], for all tokens so far: {past} in the "
-                f"cache and {count} new ones, was: {list(segment_marks.shape)}"
-            )
         whole = position_ids is not None and position_ids.ndim == 2 and not past
         return positions_of(
             segment_marks,

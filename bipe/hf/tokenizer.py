@@ -12,7 +12,7 @@ those of prepared data: a token belongs to the segment of its first visible char
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ import numpy as np
 from transformers import BatchEncoding, PreTrainedTokenizerFast
 from transformers.utils import logging
 
+from bipe.arguments import nodes, require
 from bipe.build import ALLOWED, TARGET, build
 from segmenters import ByteTable, IdTable, Levels, Segmenter, TokenMarker, mark
 from segmenters.align import anchors_of_encoding
@@ -160,8 +161,7 @@ class SegmentingTokenizer(_WithSegmenter):
 
         texts: to measure its error on, and to choose by, as `IdTable.compile` does.
         """
-        if isinstance(texts, str):
-            raise ValueError("texts must be a list of texts, was: str")
+        require(not isinstance(texts, str), "a list of texts", texts=str)
         segmenter, texts = self._require_segmenter(), list(texts)
         table = IdTable.compile(self.pieces(), segmenter, texts=texts or [""])
         if texts:
@@ -199,9 +199,7 @@ def read_segmenter(path: Path, *, allowed: tuple[str, ...] = ALLOWED) -> Segment
 
 def _refuse_back_ends(description: Any) -> None:
     """Raise ValueError for a back end that is named: spaCy imports its models, which are code."""
-    if isinstance(description, Mapping):
-        backend = description.get("backend", "rules")
+    for _, node in nodes(description, ""):
+        backend = node.get("backend", "rules")
         if backend != "rules":
             raise ValueError(f"backend must be 'rules' in a file, was: {backend!r}")
-        for value in description.values():
-            _refuse_back_ends(value)

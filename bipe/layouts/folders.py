@@ -13,8 +13,6 @@ import dataclasses
 import functools
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -27,11 +25,13 @@ from torch import Tensor
 from bipe.build import ALLOWED
 from bipe.checkpoint import (
     CONFIG,
+    UNFIT,
     WEIGHTS,
     CheckpointError,
     decoder_of,
     load_weights,
     require_shapes,
+    whole_folder,
 )
 from bipe.decoder import Decoder, DecoderConfig
 from bipe.layouts.official import INTRA_TABLE, config_to_official, from_official, to_official
@@ -43,7 +43,6 @@ MODEL_TYPE, _PREFIX = "bipe", "model."
 _BILEVEL, _TABLE = "bipe_", "intra.weight"  # model types, and the table, of bipe.hf.bilevel
 SHARD_BYTES = 5 * 10**9
 _FIELDS = tuple(each.name for each in dataclasses.fields(DecoderConfig))
-_UNFIT = (ArithmeticError, LookupError, RuntimeError, SafetensorError, TypeError, ValueError)
 
 
 def write_folder(
@@ -74,21 +73,10 @@ def write_folder(
     config |= {"dtype": str(dtype).removeprefix("torch."), **(keys or {})}
     if model.config.tied_head:  # safetensors refuses two names for one tensor
         state = {name: each for name, each in state.items() if not name.endswith("head.weight")}
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    try:
+    text = json.dumps(config, indent=2, default=plain) + "\n"
+    files = {CONFIG: text, **beside(config)} | ({} if code is None else {FILE: code})
+    with whole_folder(folder, files) as fresh:
         _write_weights(state, fresh, dtype=dtype, shard_bytes=shard_bytes)
-        text = json.dumps(config, indent=2, default=plain) + "\n"
-        files = {CONFIG: text, **beside(config)} | ({} if code is None else {FILE: code})
-        for name, content in files.items():
-            (fresh / name).write_text(content, encoding="utf-8", newline="\n")
-        for path in fresh.iterdir():
-            path.chmod(0o644)
-        fresh.chmod(0o755)
-        fresh.rename(folder)
-    except BaseException:
-        shutil.rmtree(fresh, ignore_errors=True)
-        raise
     return config
 
 
@@ -115,7 +103,7 @@ def read_folder(
     except CheckpointError as fault:
         known = str(fault).startswith(str(folder))
         raise CheckpointError(str(fault) if known else f"{folder}: {fault}") from fault
-    except _UNFIT as fault:
+    except UNFIT as fault:
         raise CheckpointError(f"{folder}: {CONFIG} and weights do not match: {fault}") from fault
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from bipe import __version__
-from bipe.build import TARGET
+from bipe.arguments import TARGET, nodes
 
 FILE = "modeling_bipe.py"
 DECODER = ("BipeForCausalLM", "BipeConfig")
@@ -240,16 +240,10 @@ def _needed(what: Meaning) -> list[Meaning]:
 
 def _named(description: Any) -> Iterator[Meaning]:
     """Yield the classes that a description names."""
-    inner: Iterable[Any] = ()
-    if isinstance(description, Mapping):
-        inner = description.values()
-        if TARGET in description:
-            module, _, name = str(description[TARGET]).rpartition(".")
+    for _, node in nodes(description, ""):
+        if TARGET in node:
+            module, _, name = str(node[TARGET]).rpartition(".")
             yield _place((module, name))
-    elif isinstance(description, list | tuple):
-        inner = description
-    for each in inner:
-        yield from _named(each)
 
 
 def _assembled(title: str, roots: Iterable[Meaning], tail: str = "") -> str:

@@ -39,7 +39,7 @@ from bipe.attention.eager import (
 from bipe.attention.fused import bias_row_works
 from bipe.attention.passes.fused import blocks_of, flex_passes, fused_passes
 from bipe.attention.passes.views import Range, View, gathered, key_ranges
-from bipe.bias import Bias, LinearBias
+from bipe.bias import Bias, SeparableBias
 from bipe.encodings.base import counts_length
 from bipe.encodings.far import Pass
 from bipe.positions import Level, Positions
@@ -97,7 +97,7 @@ def pass_attention(
     if path == "chunked" or q_ids.device.type != "cpu" or not bias_row_works():
         return chunked
     bias = scheme.bias(q_at, k_at)
-    if bias is not None and not (isinstance(bias, LinearBias) and own_ids):
+    if bias is not None and not (isinstance(bias, SeparableBias) and own_ids):
         return chunked
     return functools.partial(fused_passes, views=views, blocks=blocks_of(views), bias=bias)
 

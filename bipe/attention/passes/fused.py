@@ -28,7 +28,7 @@ from bipe.attention.eager import Attention, Keys, Queries
 from bipe.attention.flex import BLOCK, by_block, compiled, ordered, run, score_mod
 from bipe.attention.fused import kernel_backward, kernel_dtype, kernel_forward, merged
 from bipe.attention.passes.views import Range, View
-from bipe.bias import LinearBias
+from bipe.bias import SeparableBias
 from bipe.positions import IDS
 
 CHUNK = 256  # queries
@@ -65,7 +65,7 @@ def fused_passes(
     *,
     views: list[View],
     blocks: list[Block],
-    bias: LinearBias | None = None,
+    bias: SeparableBias | None = None,
 ) -> Queries:
     """Attend to the keys that the views give each query; CPU only.
 

@@ -11,7 +11,7 @@ from bipe.attention.dispatch import choose_attention
 from bipe.attention.eager import allowed_pairs, chunked_attention, eager_attention
 from bipe.attention.fused import _bias_row_works, bias_row_works
 from bipe.attention.tables import table_attention
-from bipe.bias import DistanceBias, LinearBias, LinearTerm, TableBias, add_biases
+from bipe.bias import DistanceBias, LinearBias, SeparableBias, TableBias, add_biases
 from bipe.encodings import ALiBi, Bilevel
 from tests.bipe.conftest import random_marks
 
@@ -170,8 +170,7 @@ def test_ids_far_out_are_as_exact_as_small_ones(path, offset):
     qkv, at = inputs(dtype=torch.float32, time=40, documents=0.1)
     slopes = torch.tensor([0.5, 8.0, 48.0, 0.01], dtype=torch.float64)
     near, far = (
-        LinearBias(terms=(LinearTerm(slopes=slopes, q_ids=ids, k_ids=ids),))
-        for ids in (at.inter, at.inter + offset)
+        LinearBias(slopes=slopes, q_ids=ids, k_ids=ids) for ids in (at.inter, at.inter + offset)
     )
     attend = choose_attention(bias=far, q_at=at, k_at=at, path=path)
     expected = reference(qkv, near, at)[0]

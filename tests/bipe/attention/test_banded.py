@@ -12,7 +12,7 @@ from bipe.attention import dispatch
 from bipe.attention.banded import banded_attention, exact_banded_attention, first_keys
 from bipe.attention.dispatch import choose_attention
 from bipe.attention.eager import allowed_pairs, eager_attention
-from bipe.bias import LinearBias, LinearTerm
+from bipe.bias import LinearBias, add_biases
 from bipe.encodings import ALiBi
 from tests.bipe.attention.test_attention import reference, run
 from tests.bipe.conftest import random_marks
@@ -28,7 +28,7 @@ def draw(seed, *, dtype=torch.float32, time=400, slopes=SLOPES, kv_head=None, of
     k, v = torch.randn(2, 2, kv_head or head, time, 16)
     at = Positions.from_marks(random_marks(2, time, seed=seed, documents=0.0), packed=False)
     ids = at.inter + offset
-    bias = LinearBias(terms=(LinearTerm(slopes=slopes, q_ids=ids[:, -query:], k_ids=ids),))
+    bias = LinearBias(slopes=slopes, q_ids=ids[:, -query:], k_ids=ids)
     row = bias.row(dtype=torch.float64)
     return [x.to(dtype).requires_grad_() for x in (q, k, v)], bias, row, at
 
@@ -111,10 +111,10 @@ def test_what_is_skipped_weighs_less_than_the_tolerance(large):
 def test_any_slopes_and_ids_that_fall_are_served(slopes):
     qkv, _, _, at = draw(5, dtype=torch.float64, slopes=torch.tensor(slopes))
     terms = (
-        LinearTerm(slopes=torch.tensor(slopes), q_ids=ids, k_ids=ids)
+        LinearBias(slopes=torch.tensor(slopes), q_ids=ids, k_ids=ids)
         for ids in (at.inter, at.intra)
     )
-    bias = LinearBias(terms=tuple(terms))
+    bias = add_biases(*terms)
     row = bias.row(dtype=torch.float64)
     ours = run(lambda *x: banded_attention(*x, row, chunk=64), qkv)
     for x, y in zip(ours, exact(qkv, bias), strict=True):

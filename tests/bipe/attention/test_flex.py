@@ -8,7 +8,7 @@ from bipe import Positions
 from bipe.attention.dispatch import choose_attention
 from bipe.attention.eager import allowed_pairs
 from bipe.attention.flex import BLOCK, Blocks, choose_flex, near_blocks, ordered
-from bipe.bias import LinearBias, LinearTerm
+from bipe.bias import LinearBias
 from bipe.encodings import ALiBi
 from tests.bipe.conftest import random_marks
 
@@ -20,7 +20,7 @@ def draw(seed, *, time, head=12, kv_head=12, offset=0, documents=0.0, dtype=torc
     at = Positions.from_marks(random_marks(2, time, seed=seed, documents=documents))
     ids = at.inter + offset
     slopes = ALiBi(n_head=head, multiplier=96.0).slopes
-    return (q, k, v), LinearBias(terms=(LinearTerm(slopes=slopes, q_ids=ids, k_ids=ids),)), at
+    return (q, k, v), LinearBias(slopes=slopes, q_ids=ids, k_ids=ids), at
 
 
 def dense(mask, *, whole):

@@ -97,7 +97,7 @@ def _turning(part: Part, head_width: int) -> dict[str, Any] | None:
 def _falling(bias: Bias) -> dict[str, Any] | None:
     """Return a slope for each head, or the bias of each head by distance; None: neither holds."""
     if isinstance(bias, LinearBias):
-        return {"slopes": sum(term.slopes.double() for term in bias.terms).tolist()}  # type: ignore[union-attr]
+        return {"slopes": bias.slopes.double().tolist()}
     if isinstance(bias, DistanceBias):
         return {"table": bias.by_distance(torch.float64).tolist()}
     return None
