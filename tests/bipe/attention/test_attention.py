@@ -11,7 +11,7 @@ from bipe.attention.dispatch import choose_attention
 from bipe.attention.eager import allowed_pairs, chunked_attention, eager_attention
 from bipe.attention.fused import _bias_row_works, bias_row_works
 from bipe.attention.tables import table_attention
-from bipe.bias import DistanceBias, LinearBias, SeparableBias, TableBias, add_biases
+from bipe.bias import DistanceBias, LinearBias, TableBias, add_biases
 from bipe.encodings import ALiBi, Bilevel
 from tests.bipe.conftest import random_marks
 
