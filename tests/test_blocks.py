@@ -165,8 +165,8 @@ def composed(words):
     else:
         with sweeps.composed_sweep(typed) as made:
             load = made.context.config_loader.load_sweep_config
-            each = [list(trial) for trial, _ in sweeps.combinations(made)]
+            each = [list(trial.words) for trial in sweeps.combinations(made)]
             trials = [load(made.master, trial) for trial in (each[0], each[-1])]
     for config in trials:
-        plain = composition.resolved_anyway(name, config)[0]
+        plain = composition.resolved(name, config, notes=[])
         Config.from_config({key: value for key, value in plain.items() if key != "hydra"})
