@@ -154,8 +154,8 @@ def _short(key: str, value: str, *, whole: bool = False) -> str:
         return f"{_word(key)}_{number or _word(text)}"
     if number is not None:
         return f"{last}{number}"
-    if text in ("true", "false", "null"):
-        return f"{last}_{text}"
+    if text.lower() in ("true", "false", "null", "none"):
+        return f"{last}_{text.lower()}"
     return _word(text.rstrip("/").rpartition("/")[2]) or last
 
 
