@@ -11,6 +11,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from bipe.decoder import Decoder
+from bipe.encodings import ALiBi, RoPE
 from bipe.encodings.alibi import alibi_slopes
 from bipe.layouts import from_official, to_official
 from bipe.loss import summed_cross_entropy, token_nll
@@ -19,6 +20,7 @@ from segmenters import official_marks
 
 FOLDER = Path(os.environ.get("BIPE_GOLDEN", Path(__file__).parent.parent / "golden"))
 KINDS = ("rope", "alibi", "bipe_rope", "bipe_alibi")
+DTYPES = (torch.float32, torch.float64)
 
 
 def read(path: str):
@@ -107,7 +109,9 @@ def close(ours: Tensor, theirs: Tensor, case: dict) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "dtype"), [("auto", torch.float32), ("eager", torch.float64)], ids=str
+    ("path", "dtype"),
+    [("auto", torch.float32), ("auto", torch.float64), ("eager", torch.float64)],
+    ids=str,
 )
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["case"])
 def test_forward_equals_the_release(case, dtype, path):
@@ -133,14 +137,15 @@ def test_forward_equals_the_release(case, dtype, path):
         assert nll.mean().item() == pytest.approx(case["loss"], abs=tolerance(case))
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize(
     "case",
     [c for c in CASES if (FOLDER / f"bipe/{c['model']}.grads.json").exists()
      and c["case"].endswith("/main")],
     ids=lambda case: case["case"],
 )  # fmt: skip
-def test_gradients_equal_the_release(case):
-    data, model = arrays(case), model_of(case, torch.float32)
+def test_gradients_equal_the_release(case, dtype):
+    data, model = arrays(case), model_of(case, dtype)
     tokens = data["input_ids"].long()
     hidden = model(tokens, positions_of(data))[:, :-1].flatten(0, 1)
     targets = tokens[:, 1:].flatten()
@@ -187,3 +192,22 @@ def test_position_ids_equal_the_release(index):
 def test_slopes_equal_the_alibi_release():
     for heads, slopes in read("encodings_scalars.json")["alibi_slopes"].items():
         np.testing.assert_allclose(alibi_slopes(int(heads)), slopes, rtol=1e-7)
+
+
+@present("encodings_torch.npz")
+def test_alibi_bias_equals_x_transformers():
+    theirs = TORCH["alibi/bias_xt"]
+    n_head, n_query, n_key = theirs.shape
+    k_ids = torch.arange(n_key)[None]
+    bias = ALiBi(n_head=n_head).bias(k_ids[:, -n_query:], k_ids).dense(torch.float64)[0]
+    past = torch.ones(n_query, n_key, dtype=torch.bool).tril(n_key - n_query)
+    torch.testing.assert_close(bias[:, past], theirs[:, past], atol=1e-5, rtol=0)
+
+
+@present("encodings_torch.npz")
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+def test_rope_layouts_equal_their_references(layout):
+    q = TORCH["rope/interleaved_q"]
+    rope = RoPE(head_width=q.shape[-1], interleaved=layout == "interleaved")
+    ours = rope.rotation(torch.arange(q.shape[2]).expand(len(q), -1)).query(q)
+    torch.testing.assert_close(ours, TORCH[f"rope/{layout}_out"], atol=1e-5, rtol=0)

@@ -24,17 +24,33 @@ EXPLOITS = [
     # Functions and methods of Python, by their own names and through modules that import them.
     {"_target_": "os.system", "command": "{shell}"},
     {"_target_": "builtins.exec", "source": "open('{ran}', 'w')"},
+    {"_target_": "subprocess.run", "args": "{shell}", "shell": True},
+    {"_target_": "pathlib.Path.unlink", "self": "{kept}"},
+    {"_target_": "shutil.rmtree", "path": "{folder}"},
     {"_target_": "bipe.checkpoint.shutil.rmtree", "path": "{folder}"},
+    {"_target_": "bipe.checkpoint.os.system", "command": "{shell}"},
+    {"_target_": "train.fit.runs.shutil.rmtree", "path": "{folder}"},
     {"_target_": "torch.load", "f": "{kept}"},
+    {"_target_": "torch.hub.load", "repo_or_dir": "{folder}", "model": "x", "source": "local"},
     {"_target_": "bipe.build.import_module", "name": "evil"},
+    {"_target_": "bipe.build.functools.partial", "func": "os.system"},
+    {"_target_": "importlib.import_module", "name": "evil"},
     # Functions and methods of ours.
     {"_target_": "train.cli.main", "argv": ["prepare", "allowed_targets=[os]"]},
+    {"_target_": "train.disk.files.write_whole", "path": "{kept}", "text": "gone"},
+    {"_target_": "train.data.store.export.write_parquet", "stem": "{kept}"},
+    {"_target_": "bipe.checkpoint.save_model", "folder": "{folder}"},
     {"_target_": "bipe.checkpoint.seal_model", "folder": "{folder}"},
+    {"_target_": "segmenters.code.grammars.load", "module": "evil", "function": "Encoding"},
+    {"_target_": "bipe.encodings.rope.RoPE.__init__", "head_width": 8},
     {"_target_": "bipe.encodings.rope.RoPE.rotation.__globals__"},
     {"_target_": "bipe.encodings.base.Fed"},
     # Classes of ours, of other kinds and other rooms.
     {"_target_": "train.disk.files.Output", "path": "{kept}"},
+    {"_target_": "train.evals.rows.Journal", "path": "{kept}"},
+    {"_target_": "train.data.Slurm", "partition": "x", "env_command": "{shell}"},
     {"_target_": "segmenters.Sentences", "backend": "{folder}"},
+    {"_target_": "bipe.decoder.Decoder", "config": {"_target_": "bipe.decoder.DecoderConfig"}},
     {"_target_": "bipe.random_positions.PoSE", "reach": 8},
     {"_target_": "bipe.encodings.Scheme"},
     {"_target_": "bipe.decoder.Flat", "encoding": ROPE},  # imported there, not defined
@@ -44,6 +60,7 @@ EXPLOITS = [
     {"_target_": "evil.Encoding", "allowed": ["evil."], "allowed_targets": ["evil"]},
     # Deeper down.
     flat({"_target_": "os.system", "command": "{shell}"}),
+    flat({"_target_": "evil.Encoding"}),
     flat(ROPE, far={"_target_": "evil.Encoding"}),
     flat(ROPE, far=rope()),
     rope(theta={"_target_": "os.system", "command": "{shell}"}),
@@ -51,16 +68,22 @@ EXPLOITS = [
     rope(stretch={"_target_": "bipe.random_positions.PoSE", "reach": 8}),
     rope(interleaved={"a": [{"_target_": "evil.Encoding"}]}),
     {"_target_": "bipe.encodings.Chain", "links": [{"_target_": "evil.Encoding"}]},
+    {"_target_": "bipe.encodings.Chain", "links": {"_target_": "builtins.exec"}},
     # What Hydra and OmegaConf would act on.
     rope(_partial_=True),
     rope(_args_=[{"_target_": "evil.Encoding"}]),
+    rope(_recursive_=False, _convert_="all"),
     rope(theta="${oc.env:HOME}"),
     {"_target_": "hydra.utils.instantiate", "config": {"_target_": "os.system"}},
     # Names that are none.
     {"_target_": ["bipe.encodings.RoPE"]},
+    {"_target_": {"_target_": "os.system"}},
     {"_target_": None},
+    {"_target_": ""},
     {"_target_": "bipe."},
+    {"_target_": "..os.system"},
     {"_target_": "bipe.encodings.RoPE\x00"},
+    {"_target_": "bipe.encodings.rope:os.system"},
     {"_target_": "/{folder}/evil.Encoding"},
 ]
 
@@ -119,7 +142,7 @@ def test_a_model_whose_weights_are_not_those_of_its_config_is_refused_at_once(
 ):
     with rewritten(model) as held:
         held["decoder"] |= changes
-    monkeypatch.setattr("bipe.checkpoint.bytes_sha256", None)  # not even the weights are read
+    monkeypatch.setattr("bipe.sealing.bytes_sha256", None)  # not even the weights are read
     with pytest.raises(CheckpointError, match=r"config\.json|model\.safetensors"):
         load_model(model)
 

@@ -17,6 +17,7 @@ from bipe.layouts import config_to_official, from_official, to_official
 from bipe.loss import token_nll
 from bipe.positions import Lengths
 from tests.bipe.test_golden import (
+    DTYPES,
     FOLDER,
     TORCH,
     arrays,
@@ -121,12 +122,13 @@ def test_ntk_mixed_equals_its_author(name):
     torch.testing.assert_close(ours, TORCH[name], rtol=1e-5, atol=0)
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("case", SCALED, ids=lambda case: case["case"])
-def test_a_scaled_model_equals_the_release(case):
+def test_a_scaled_model_equals_the_release(case, dtype):
     data = arrays(case)
     config = read(f"bipe/{case['model']}.config.json") | case["config_override"]
     state = load_file(FOLDER / f"bipe/{case['model']}.safetensors")
-    model = from_official(config, state).double()
+    model = from_official(config, state).to(dtype)
     tokens, at = data["input_ids"].long(), positions_of(data)
     # The release counts tokens, whatever turns the rotation, and keeps the longest it has seen.
     batch, length = tokens.shape
@@ -158,7 +160,7 @@ LOG_SCALE = [
 ]
 
 
-def with_far(name, far):
+def with_far(name, far, dtype):
     model = from_official(
         read(f"bipe/{name}.config.json"), load_file(FOLDER / f"bipe/{name}.safetensors")
     )
@@ -167,18 +169,19 @@ def with_far(name, far):
         encoding = {"_target_": "bipe.encodings.Flat", "encoding": encoding}
     longer = Decoder(replace(model.config, encoding={**encoding, "far": far}))
     longer.load_state_dict(model.state_dict())
-    return longer.double()
+    return longer.to(dtype)
 
 
 @pytest.mark.parametrize("path", ["auto", "chunked", "eager"])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", PATCHED)
 @torch.no_grad()
-def test_rerope_equals_its_release(name, path):
+def test_rerope_equals_its_release(name, dtype, path):
     given = read("encodings_scalars.json")[name]
     far = {"_target_": "bipe.extension.ReRoPE", "window": given["window"]}
     if "scaling_factor" in given:
         far |= {"_target_": "bipe.extension.LeakyReRoPE", "factor": float(given["scaling_factor"])}
-    model = with_far("rope_A", far | {"log_n": given["training_length"]})
+    model = with_far("rope_A", far | {"log_n": given["training_length"]}, dtype)
     model.attention = path
     tokens = TORCH["rerope/input_ids"]
     hidden = model(tokens, Positions.from_marks(torch.zeros(tokens.shape, dtype=torch.uint8)))
@@ -208,13 +211,14 @@ def test_log_n_equals_its_release(key):
     assert torch.equal(ours, log_n_scale(ids, int(length), clip=far.clip)[0])
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("case", LOG_SCALE, ids=lambda case: case["case"])
 @torch.no_grad()
-def test_log_n_without_a_floor_is_the_log_scale_of_the_release(case):
+def test_log_n_without_a_floor_is_the_log_scale_of_the_release(case, dtype):
     """Which takes the segment for the position under BiPE, and a row of tokens for its length."""
     official = read(f"bipe/{case['model']}.config.json") | case["config_override"]
     state = load_file(FOLDER / f"bipe/{case['model']}.safetensors")
-    data, model = arrays(case), from_official(official, state).double()
+    data, model = arrays(case), from_official(official, state).to(dtype)
     hidden = model(data["input_ids"].long(), positions_of(data))
     close(hidden[:, data["hidden_pos"].long()], data["last_hidden"], case)
     close(model.head(hidden)[:, data["logits_pos"].long()], data["logits"], case)
