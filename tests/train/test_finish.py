@@ -36,7 +36,9 @@ def test_without_a_cooldown_the_checkpoint_becomes_the_model(stopped):
     run = stopped(5)
     before = find_place(str(run), key="run")
     assert before.step == 5
+    assert curve(run)[-1]["step"] > 5  # what a kill leaves behind
     assert main(["finish", str(run), "cooldown=0"]) == 0
+    assert curve(run)[-1]["step"] == 4  # it logs each second step
     done = Place.of(run)
     from train.fit.checkpoints.reading import load_place
 

@@ -88,7 +88,7 @@ class MetricsFile(EachStep):
     ) -> None:
         super().__init__()
         self.path, self.every, self._send = Path(path), every, send
-        self._losses: Sequence[str] = ()
+        self._losses: Sequence[str] | None = None
         self._rows: list[Row] = []
         self._seconds_before = 0.0
         self._peak: float | None = None  # operations per second of all devices
@@ -103,6 +103,10 @@ class MetricsFile(EachStep):
         self._rows = [row for row in known if row["step"] <= trainer.global_step]
         self._seconds_before = self._rows[-1]["seconds"] if self._rows else 0.0
         self._rewrite()
+
+    def on_fit_end(self, trainer: lightning.Trainer, module: Any) -> None:
+        if trainer.is_global_zero and self._losses is None:  # no step was left
+            self.begin(trainer)
 
     def after_step(self, trainer: lightning.Trainer, module: Any) -> None:
         if trainer.global_step % self.every == 0 or trainer.global_step == trainer.max_steps:
@@ -130,7 +134,7 @@ class MetricsFile(EachStep):
 
     def _append(self, trainer: lightning.Trainer, module: Any) -> None:
         row = {name: module.metrics.get(name) for name in COLUMNS}
-        row |= {name: _short(module.metrics.get(name)) for name in self._losses}
+        row |= {name: _short(module.metrics.get(name)) for name in self._losses or ()}
         row["tokens_per_second"] = rate = round(self._clock.rate(), 1)
         row["seconds"] = round(self._seconds_before + self._clock.seconds(), 3)
         row["peak_memory_gib"] = peak_memory_gib(trainer.strategy.root_device)
@@ -151,7 +155,7 @@ class MetricsFile(EachStep):
 
     def _writer(self, file: Any) -> csv.DictWriter[str]:
         # Columns of an older version, or of other sources, are dropped.
-        names = (*COLUMNS, *self._losses)
+        names = (*COLUMNS, *(self._losses or ()))
         return csv.DictWriter(file, names, lineterminator="\n", extrasaction="ignore")
 
 
