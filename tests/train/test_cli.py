@@ -66,7 +66,7 @@ ALONE = [
     ("pretrain attention=egaer", "did you mean 'eager'?"),
     ("generate bipe_rop --prompt x", "did you mean 'bipe_rope'?"),
     ("pretrain --config-file", "--config-file needs FILE"),
-    ("pretrain --config-file /nowhere.yaml", "--config-file /nowhere.yaml: [Errno 2] No such file"),
+    ("pretrain --config-file /nowhere.yaml", "--config-file /nowhere.yaml: there is no such file"),
     ("pretrain steps = 3", "pretrain expects KEY=VALUE without spaces, was: 'steps'; bipe"),
     ("pretrain -m encoding=rope, alibi", "expects KEY=VALUE without spaces, was: 'alibi'"),
     ("pretrain --plan=3", "--plan takes no value, was: --plan=3"),
@@ -81,7 +81,8 @@ ALONE = [
     ("prepare bipe_rope", "did you mean corpus=text corpus.sources.text.documents.path=bipe_rope?"),
     ("evaluate statistic", "did you mean bipe evaluate statistics?"),
     ("pretrain encoding=rope encoding@encoding.inter=cope", "GROUP@PATH=NAME needs the path"),
-    ("pretrain optimizer.lr=0.1,1", "To sweep over it, add --multirun"),
+    ("pretrain optimizer.lr=0.1,1", "one list is 'optimizer.lr=[0.1,1]'"),
+    ("prepare corpus=mine", "your own files: corpus=text corpus.sources.text.documents.path=PATH"),
 ]  # fmt: skip
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 _UNKNOWN = re.compile(r"Could not override '([^']+)'")
+_SEVERAL = re.compile(r"Ambiguous value for argument '\W*([^=]+)=([^']+)'")
 _MISSING = re.compile(r"Could not find '([\w@./]+)/(\w+)'")
 _ALLOWS = re.compile(r"[+~]*allowed_targets=")
 # An interpolation that is more than the name of another key, such as ${oc.env:HOME}.
@@ -124,13 +125,15 @@ def _from_file(typed: Typed) -> DictConfig:
     from train.disk.files import read_yaml
 
     file = Path(typed.options["config-file"])
+    if not file.is_file():
+        raise ConfigError(f"--config-file {file}: there is no such file")
     with as_config_error(f"--config-file {file}: ", OSError, OmegaConfBaseException):
         plain = read_yaml(file)  # of a limited size
         if call := next(filter(_RESOLVES.search, _texts(plain)), None):
             raise ValueError(f"must contain plain values only, as runs store them, was: {call!r}")
         config = OmegaConf.load(file)
-        if not isinstance(config, DictConfig):
-            raise ValueError("contains no configuration")
+        if not isinstance(config, DictConfig) or "launch" not in config:
+            raise ValueError("contains no configuration, as --cfg job shows and runs store one")
     if typed.study.name == "prepare":
         _refuse_engine(plain.get("engine"), file, typed.overrides)
     # A file may be from anyone: packages that it names are imported only if the user says so.
@@ -285,9 +288,15 @@ def explained(error: Exception) -> str:
                 "every run gets every word; use one command for each"
             )
         return f"there is no key {unknown[1]!r}; {help_pages.meant(unknown[1])}"
+    if several := _SEVERAL.match(text):
+        key, values = several.groups()
+        listed = f"one list is '{key}=[{values}]'"
+        return f"{key}={values} are several values: bipe COMMAND -m runs each; {listed}"
     if missing := _MISSING.search(text):
         known = text.partition("Available options")[2].split()[2:]
         own = f"your own: FOLDER/{missing[1]}/{missing[2]}.yaml and --config-dir FOLDER"
+        if missing[1] == "corpus":
+            own += "\nyour own files: corpus=text corpus.sources.text.documents.path=PATH"
         return f"{missing[0]}; {nearest(missing[2], known)}\n{own}"
     quoting = "\nquote a value with special characters: \"key='a <value>'\""
     return text + quoting * ("override_grammar" in text)
