@@ -130,6 +130,10 @@ def test_what_is_refused_is_not_even_imported_and_the_user_may_let_a_package_in(
         check(given | {"encoding": mine | {"reach": "far"}}, **how)
 
 
+def test_a_prefix_ends_at_a_dot():
+    assert allowed_prefixes(["mine", "yours."])[-2:] == ("mine.", "yours.")
+
+
 FITS = [  # a type, what fits it, what does not
     (int | None, [None], []),
     (int, [1], [None, True, 1.0, ROPE]),
