@@ -21,6 +21,8 @@ from segmenters.base import Cuts, SegmenterError
 from segmenters.prose.rules import sentence_ends
 
 COMPONENT = "bipe_sentences"
+# The key in Doc.user_data of a Doc in which each token is a sentence.
+_CUT = "bipe_sentences_cut"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # spaCy limits the length of texts for the memory of its models, which get paragraphs here.
 _NO_LIMIT = 2**62
@@ -44,7 +46,9 @@ class SentenceTokenizer(DummyTokenizer):
     def __call__(self, text: str) -> Doc:
         places = (0, *sentence_ends(text, next_word=self.next_word), len(text))
         words = [text[start:end] for start, end in pairwise(places)] if text else []
-        return Doc(self.vocab, words=words, spaces=[False] * len(words))
+        doc = Doc(self.vocab, words=words, spaces=[False] * len(words))
+        doc.user_data[_CUT] = True
+        return doc
 
 
 @spacy.registry.tokenizers("bipe_sentence_tokens")
@@ -62,10 +66,13 @@ class SentenceComponent:
         """Set `is_sent_start` of each token; return the same Doc."""
         if not len(doc):
             return doc
-        starts = np.full(len(doc), -1, dtype=np.int64)
-        ends = sentence_ends(doc.text, next_word=self.next_word)
-        tokens = np.searchsorted(doc.to_array([IDX]), ends)
-        starts[np.concatenate(([0], tokens[tokens < len(doc)]))] = 1
+        if doc.user_data.pop(_CUT, False):
+            starts = np.ones(len(doc), dtype=np.int64)
+        else:
+            starts = np.full(len(doc), -1, dtype=np.int64)
+            ends = sentence_ends(doc.text, next_word=self.next_word)
+            tokens = np.searchsorted(doc.to_array([IDX]), ends)
+            starts[np.concatenate(([0], tokens[tokens < len(doc)]))] = 1
         return doc.from_array([SENT_START], starts.astype(np.uint64)[:, None])  # type: ignore[arg-type]
 
 
