@@ -97,7 +97,8 @@ def pass_attention(
     if path == "chunked" or q_ids.device.type != "cpu" or not bias_row_works():
         return chunked
     bias = scheme.bias(q_at, k_at)
-    if bias is not None and not (isinstance(bias, SeparableBias) and own_ids):
+    fits = isinstance(bias, SeparableBias) and not bias.learned and own_ids
+    if bias is not None and not fits:
         return chunked
     return functools.partial(fused_passes, views=views, blocks=blocks_of(views), bias=bias)
 

@@ -170,7 +170,8 @@ class LMDataModule(lightning.LightningDataModule):
 
     def epoch_steps(self) -> int:
         rows = self.end_row()
-        assert rows is not None
+        if rows is None:
+            raise DataError("epochs must be set to count steps")
         steps = self.stages.steps(rows)
         if self.drop_last and self.stages.consumed(steps) > rows:
             steps -= 1
@@ -218,8 +219,9 @@ class LMDataModule(lightning.LightningDataModule):
                 self.sets.open(name, split)
 
     def train_dataloader(self) -> RowLoader:
-        trainer = self.trainer
-        assert trainer is not None
+        trainer = self._trainer()
+        if trainer.max_steps < 1:
+            raise DataError("trainer.max_steps must be set, since rows repeat without end")
         self.teardown("fit")
         self._loader = RowLoader(
             order=self.order(),
@@ -239,8 +241,7 @@ class LMDataModule(lightning.LightningDataModule):
     def val_dataloader(self) -> ValidationLoader | list[Batch]:
         if not self.validation_rows:
             return []
-        trainer = self.trainer
-        assert trainer is not None
+        trainer = self._trainer()
         return ValidationLoader(
             rows=self.rows("validation"),
             micro_batch=self.at_once(trainer.world_size),
@@ -316,3 +317,8 @@ class LMDataModule(lightning.LightningDataModule):
             files = self.sets.open(name, "train").manifest["files"]
             digest.update(json.dumps(files, sort_keys=True).encode())
         return digest.hexdigest()
+
+    def _trainer(self) -> lightning.Trainer:
+        if self.trainer is None:
+            raise DataError("a loader needs a trainer; without one, use rows() or order()")
+        return self.trainer

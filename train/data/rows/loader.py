@@ -36,8 +36,9 @@ class RowLoader:
     micro_batch: rows per rank at once. global_batch: rows per optimizer step over all ranks and
     micro-batches. start_row: global rows consumed before. steps: optimizer steps of the whole run,
     including those before `start_row`. stages: of row lengths; by default only one. start_step: the
-    step that begins at `start_row`. end_row: rows from here on are blank and fill up the last
-    batch. pin: copy batches to page-locked memory, from which a GPU reads while it computes.
+    step that begins at `start_row`; the default assumes that the global batch never changed.
+    end_row: rows from here on are blank and fill up the last batch. pin: copy batches to
+    page-locked memory, from which a GPU reads while it computes.
     """
 
     def __init__(
@@ -50,17 +51,27 @@ class RowLoader:
         rank: int = 0,
         world: int = 1,
         start_row: int = 0,
-        start_step: int = 0,
+        start_step: int | None = None,
         end_row: int | None = None,
         stages: Stages | None = None,
         pin: bool = False,
     ) -> None:
+        for name, value in (("micro_batch", micro_batch), ("global_batch", global_batch)):
+            if value < 1:
+                raise DataError(f"{name} must be at least 1, was: {value}")
+        if not 0 <= rank < world:
+            raise DataError(f"rank must be from 0 to {world - 1}, was: {rank}")
+        if global_batch % (micro_batch * world):
+            raise DataError(
+                f"global_batch must be a multiple of micro_batch * world, was: {global_batch} for "
+                f"{micro_batch} * {world}"
+            )
         self.order, self.steps = order, steps
         self.micro_batch, self.global_batch = micro_batch, global_batch
-        self.rank, self.world = rank, world
-        self.start_row, self.start_step = start_row, start_step
+        self.rank, self.world, self.start_row = rank, world, start_row
         self.end_row, self.pin = end_row, pin
         self.stages = stages or Stages(row_length=order.row_length, global_batch=global_batch)
+        self.start_step = self._step_of(start_row) if start_step is None else start_step
         if end_row is not None and steps > (most := self.stages.steps(end_row)):
             raise DataError(
                 f"steps must be at most {most}, which read all {end_row} rows, was: {steps}"
@@ -109,6 +120,16 @@ class RowLoader:
             counts["tokens_after"] = after * self.order.row_length
             batch = collate(read, sources=sources, continues=self.order.continues, **counts)
             yield batch.pinned() if self.pin else batch
+
+    def _step_of(self, row: int) -> int:
+        if row >= 0:
+            step = self.stages.steps(row)
+            if self.stages.consumed(step) == row:
+                return step
+        raise DataError(
+            f"start_row must be a multiple of global_batch={self.global_batch}, was: {row}; with a "
+            "curriculum, the first row of a step"
+        )
 
 
 class ValidationLoader:

@@ -30,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmenters.random_numbers import mix
+from train.data.rows.choices import require_weights
 from train.data.rows.packing import Row, Rows
 from train.data.rows.spans import Integers
 from train.errors import DataError
@@ -182,6 +183,7 @@ class RowOrder:
         if seed < 0:
             raise DataError(f"seed must be at least 0, was: {seed}")
         shares = weights if weights else {name: len(each) for name, each in rows.items()}
+        require_weights(shares, known=rows)
         self.names = [name for name, share in shares.items() if share > 0]
         self.rows = [rows[name] for name in self.names]
         self.row_length = self.rows[0].row_length

@@ -142,6 +142,16 @@ whole = st.lists(st.integers(1, 10**6), min_size=1, max_size=40)
 uneven = st.lists(st.floats(1e-6, 1e6, allow_nan=False), min_size=1, max_size=12)
 
 
+@given(weights=whole)
+def test_every_prefix_is_within_two_rows_of_the_weights(weights):
+    source, turn = Deal(weights).turns(np.arange(3000))
+    for index, weight in enumerate(weights):
+        counts = np.cumsum(source == index)
+        wanted = np.arange(1, 3001) * weight / sum(weights)
+        assert np.abs(counts - wanted).max() < BOUND
+        assert turn[source == index].tolist() == list(range(counts[-1]))
+
+
 @given(weights=whole, number=st.integers(0, 10**15))
 def test_far_rows_are_dealt_exactly(weights, number):
     """Against whole numbers without a size: no product overflows, no share drifts."""

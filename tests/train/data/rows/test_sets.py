@@ -160,5 +160,7 @@ def test_a_changed_order_is_refused_on_resume(named):
         )
 
 
-def test_without_rows_for_it_there_is_no_validation(named):
+def test_a_loader_needs_a_trainer_only_if_there_are_rows(named):
+    with pytest.raises(DataError, match="needs a trainer"):
+        module(named).train_dataloader()
     assert module(named, validation_rows=0).val_dataloader() == []
