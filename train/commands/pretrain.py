@@ -22,11 +22,12 @@ from train.config import Config, encoding_name, slug
 from train.config.check import LOGGER
 from train.data.rows.datamodule import LMDataModule
 from train.errors import ConfigError, as_config_error
+from train.fit.entry import Fit
 from train.fit.machine import placed, precision_of
 from train.fit.module import Training
 from train.fit.optim import optimizer_of
 from train.fit.runs import RESUMES
-from train.fit.training import Fit, Start, train_model
+from train.fit.training import Start, train_model
 from train.fit.watching.loggers import RunLogger
 from train.ranks import world
 

@@ -1,4 +1,4 @@
-"""How the processes of a run enter its folder: rank 0 decides what is done, the others are told.
+"""What a run is to do, and how its processes enter its folder: rank 0 decides, others are told.
 
 Rank 0 holds the folder's lock until the run ends. Ranks that torchrun or srun started receive its
 decision when all of them are there; those that rank 0 starts itself find it in their environment.
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import lightning
 import torch
@@ -21,20 +21,37 @@ import torch
 from bipe import __version__
 from bipe.build import TARGET
 from bipe.sealing import CheckpointError, read_config
+from train.config import Config
 from train.errors import RunError
 from train.fit import runs
 from train.fit.checkpoints.places import step_of
 from train.fit.checkpoints.reading import latest_checkpoint, remove_unfinished
 from train.fit.machine import revision
+from train.fit.module import Training
 from train.fit.record import Session, changes, command_line, recorded
 from train.ranks import world
-
-if TYPE_CHECKING:
-    from train.fit.training import Fit
 
 CHECKPOINT = "BIPE_CHECKPOINT"  # for ranks that rank 0 starts: the checkpoint, or nothing
 _ELSEWHERE = 2  # exit status of ranks whose rank 0 reports the error
 _REPORT = 5.0  # seconds for rank 0 to do so
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """How a run trains, and where.
+
+    config: conf/config.yaml explains each value. stored: the configuration to keep in the folder.
+    command: that of the processes of other devices. best: write the weights with the lowest
+    validation loss instead of the last ones.
+    """
+
+    config: Config
+    stored: Mapping[str, Any]
+    folder: Path
+    training: Training
+    callbacks: Sequence[lightning.Callback]
+    command: str
+    best: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ from bipe import Decoder, DecoderConfig
 from bipe.attention.context import refuse_shared
 from bipe.encodings.retrofit import is_annealed
 from train import stop
-from train.config import Config
 from train.data.rows.choices import uneven
 from train.data.rows.datamodule import LMDataModule
 from train.disk.files import write_whole
@@ -32,6 +31,7 @@ from train.fit.checkpoints.writing import AtomicCheckpointIO, SaveBest, SaveChec
 from train.fit.entry import (
     CHECKPOINT,
     Entry,
+    Fit,
     entered,
     find_entry,
     recorded_on_rank_0,
@@ -46,7 +46,7 @@ from train.fit.handover import (
 )
 from train.fit.lora import merged
 from train.fit.machine import cluster, environment
-from train.fit.module import Adaptation, LMModule, Training, refuse_unfit
+from train.fit.module import Adaptation, LMModule, refuse_unfit
 from train.fit.parallel.sharded import Sharded, full_state
 from train.fit.parallel.together import UNTRAINED, Together, running_together
 from train.fit.plan.at_once import RowsAtOnce
@@ -86,24 +86,6 @@ class Start:
     adaptation: Adaptation = field(default_factory=Adaptation)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fit:
-    """How a run trains, and where.
-
-    config: conf/config.yaml explains each value. stored: the configuration to keep in the folder.
-    command: that of the processes of other devices. best: write the weights with the lowest
-    validation loss instead of the last ones.
-    """
-
-    config: Config
-    stored: Mapping[str, Any]
-    folder: Path
-    training: Training
-    callbacks: Sequence[lightning.Callback]
-    command: str
-    best: bool
-
-
 def train_model(fit: Fit, start: Start, *, rows: LMDataModule) -> Path:
     """Train and return the run's folder; invalid settings raise before the folder is claimed."""
     folder, steps = fit.folder, fit.config.steps
@@ -119,7 +101,7 @@ def train_model(fit: Fit, start: Start, *, rows: LMDataModule) -> Path:
     with as_config_error("model: "):
         module = LMModule(start.decoder, fit.training, **given, sharded=sharded)
     refuse_unfit(module, row_length=rows.row_length)
-    _refuse_sharing(trainer, module, rows)
+    _require_fitting(trainer, module, rows)
 
     def decide() -> Entry:
         entry = find_entry(folder, config=fit.stored, data=rows.data_digest())
@@ -153,7 +135,7 @@ def _refuse_sharded(start: Start, *, sharded: bool, shared: bool) -> None:
         raise ConfigError("extend.lora needs the whole model on each device: set trainer=ddp")
 
 
-def _refuse_sharing(trainer: lightning.Trainer, module: LMModule, rows: LMDataModule) -> None:
+def _require_fitting(trainer: lightning.Trainer, module: LMModule, rows: LMDataModule) -> None:
     size, chunks, devices = rows.context_parallel, 2 * rows.context_parallel, trainer.world_size
     if devices % size:
         raise ConfigError(
@@ -187,7 +169,10 @@ def _fit(
         every, warmup = fit.config.validate_every, fit.config.schedule.get("warmup")
         for text in runs.rarely_meant(steps=steps, warmup=warmup, validate_every=every):
             log.warning("%s", text)
-    with watched(fit, trainer, module.model, rows, resumed_at=resumed_at):
+    with watched(
+        trainer, module.model, rows, files=(folder / runs.METRICS, folder / runs.MODEL),
+        config=fit.stored, resumed_at=resumed_at,
+    ):  # fmt: skip
         notes, data = dict[str, Any](), dict[str, str]()
         if trainer.is_global_zero:  # all that a model needs is read before the first step
             notes |= notes_of_rows(rows, steps=steps) | dict(start.notes)

@@ -10,8 +10,9 @@ from bipe.attention.passes import pass_attention
 from bipe.attention.passes.dispatch import chunked_passes, members
 from bipe.attention.passes.fused import blocks_of, fused_passes
 from bipe.attention.passes.views import gathered, key_ranges
+from bipe.bias import RowBias
 from bipe.build import build
-from bipe.encodings.base import has_hook
+from bipe.encodings.base import Encoding, Flat, has_hook
 from bipe.extension import (
     Blockwise,
     Clip,
@@ -193,6 +194,31 @@ def test_fast_paths_equal_the_reference(pair, seed, time, queries, chunk, kv_hea
         for each in runs:
             for ours, theirs in zip(run(each), expected, strict=True):
                 torch.testing.assert_close(ours, theirs, atol=1e-9, rtol=1e-9)
+
+
+class Scored(Encoding):
+    """A learned score of each key, as a user may write it."""
+
+    def __init__(self):
+        super().__init__()
+        self.scores = torch.nn.Parameter(torch.randn(N_HEAD, 40, dtype=torch.float64))
+
+    def bias(self, q_ids, k_ids):
+        q_row, k_row = (self.scores[:, ids].transpose(0, 1) for ids in (q_ids, k_ids))
+        return RowBias(q_row=q_row, k_row=k_row)
+
+
+def test_a_learned_bias_gets_its_gradient_on_every_path():
+    scheme = Flat(encoding=Scored(), far=Window(window=5))
+    at = Positions.from_marks(random_marks(2, 40, seed=0))
+    q, k, v = torch.randn(3, 2, N_HEAD, 40, HEAD_WIDTH, dtype=torch.float64)
+    found = []
+    for path in ("eager", "auto", "chunked"):
+        attend = pass_attention(scheme, q_at=at, k_at=at, dtype=torch.float64, path=path)
+        found += torch.autograd.grad(attend(q, k, v).square().sum(), scheme.encoding.scores)
+    assert found[0].abs().max() > 0
+    for each in found[1:]:
+        torch.testing.assert_close(each, found[0])
 
 
 @pytest.fixture

@@ -113,7 +113,11 @@ def test_beams_and_another_split_are_decoded_without_training(parent, tmp_path):
     )  # fmt: skip
     journal = run / "scrolls" / "test" / "journal.jsonl"
     request = json.loads(journal.read_text().splitlines()[0])
-    assert len(PredictionJournal(journal, request=request).made) == 3
+    whole = journal.read_text()
+    for damage in ("{}\n", '{"id": "x"}\n', "3\n", '{"id": '):
+        journal.write_text(whole + damage)
+        assert len(PredictionJournal(journal, request=request).made) == 3
+        assert journal.read_text() == whole
     for _ in range(2):  # that of another request is begun again
         assert PredictionJournal(journal, request={"model": 2}).made == {}
         assert PredictionJournal(journal, request=request).made == {}

@@ -180,13 +180,14 @@ def test_a_run_says_what_it_is_and_how_it_ended(smoke, capsys, tmp_path, data):
 
 
 def test_the_next_command_names_data_that_are_elsewhere(tmp_path):
-    folder, data = tmp_path / "run", {"web": "runs/a b", "books": "runs/c"}
-    mixed = end_lines([], folder=folder, config={"out": str(tmp_path), "data": data})
+    told = {"folder": tmp_path / "run", "model": tmp_path / "run" / "model"}
+    data = {"web": "runs/a b", "books": "runs/c"}
+    mixed = end_lines([], **told, config={"out": str(tmp_path), "data": data})
     (words,) = (shlex.split(line) for line in mixed if "evaluate" in line)
     assert words[3:] == [f"out={tmp_path}", "data={web: 'runs/a b', books: runs/c}"]
     assert composed(words[4])["data"] == data
     own = {"out": f"{tmp_path}/./", "data": f"{tmp_path}/data"}
-    assert "data=" not in "".join(end_lines([], folder=folder, config=own))
+    assert "data=" not in "".join(end_lines([], **told, config=own))
 
 
 def test_the_warnings_come_before_the_first_step(smoke, caplog):

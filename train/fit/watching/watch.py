@@ -8,7 +8,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import lightning
 import torch
@@ -23,23 +23,22 @@ from train.disk.files import read_numbers
 from train.fit.watching.metrics import EachStep, Row
 from train.fit.watching.tracking import Tracking
 
-if TYPE_CHECKING:
-    from train.fit.training import Fit
-
 log = logging.getLogger("bipe")
 
 
 @contextlib.contextmanager
 def watched(
-    fit: Fit,
     trainer: lightning.Trainer,
     model: Decoder,
     rows: LMDataModule,
     *,
+    files: tuple[Path, Path],
+    config: Mapping[str, Any],
     resumed_at: int | None,
 ) -> Iterator[None]:
-    """Print what a run is and how it ended."""
-    tracking, folder, steps = cast(Tracking, trainer.logger), fit.folder, fit.config.steps
+    """Print what a run is and how it ended; files: its metrics and the folder of its model."""
+    (metrics, written), steps = files, trainer.max_steps
+    tracking, folder = cast(Tracking, trainer.logger), metrics.parent
     if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
         lines = start_lines(trainer, model, rows, folder=folder, resumed_at=resumed_at)
         _show([*lines, *table(rows.statistics(steps=steps))])
@@ -55,8 +54,8 @@ def watched(
     if not trainer.is_global_zero:
         return
     try:
-        found = read_numbers(folder / "metrics.csv")
-        _show(end_lines(found, folder=folder, config=fit.stored))
+        found = read_numbers(metrics)
+        _show(end_lines(found, folder=folder, model=written, config=config))
     except Exception as fault:  # the model is written
         log.warning("%s is finished, but its numbers cannot be shown: %s", folder, fault)
 
@@ -158,7 +157,9 @@ def start_lines(
     return lines + ([] if resumed_at is None else [f"resumed    at step {resumed_at} on {on}"])
 
 
-def end_lines(rows: Sequence[Row], *, folder: Path, config: Mapping[str, Any]) -> list[str]:
+def end_lines(
+    rows: Sequence[Row], *, folder: Path, model: Path, config: Mapping[str, Any]
+) -> list[str]:
     """Return how the run ended. rows: of metrics.csv."""
     lines = []
     if rows:
@@ -172,7 +173,7 @@ def end_lines(rows: Sequence[Row], *, folder: Path, config: Mapping[str, Any]) -
         if validated:
             found = validated[-1]
             lines.append(f"validated  loss {found['validation_loss']:.4f} at step {found['step']}")
-    lines.append(f"model      {folder / 'model'}")
+    lines.append(f"model      {model}")
     if config.get("task"):  # bipe scrolls goes on
         return lines
     out, data = str(config.get("out", folder.parent)), config.get("data")

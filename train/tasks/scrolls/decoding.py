@@ -6,6 +6,7 @@ Its first line is the request (model, way of decoding, examples); another reques
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -36,14 +37,17 @@ class PredictionJournal:
     def __init__(self, path: Path, *, request: Mapping[str, Any]) -> None:
         self.path = path
         told = json.loads(json.dumps(dict(request), sort_keys=True))
-        lines = read_lines(path)
-        if lines[:1] != [told]:
-            lines = [told]
-        self.made = {line["id"]: Prediction(**line) for line in lines[1:]}
+        first, *lines = read_lines(path) or [told]
+        self.made: dict[str, Prediction] = {}
+        with suppress(TypeError):  # what follows a line of another form is decoded again
+            for line in lines if first == told else ():
+                one = Prediction(**line)
+                self.made[one.id] = one
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
         # Drop a half-written line: the next one would be appended to it.
-        write_changed(path, "".join(f"{json.dumps(line)}\n" for line in lines))
+        whole = [told, *map(asdict, self.made.values())]
+        write_changed(path, "".join(f"{json.dumps(line)}\n" for line in whole))
 
     def add(self, predictions: Sequence[Prediction]) -> None:
         """Append predictions to the file and wait for the disk."""
