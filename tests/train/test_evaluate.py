@@ -175,7 +175,7 @@ def test_a_measurement_of_ones_own_is_a_class_and_a_line(data, study, tmp_path, 
     ("evaluate.sources=[prose]", "evaluate.sources: 'prose' is not a source"),
     ("evaluate.measurements={x: {_target_: bipe.encodings.RoPE, head_width: 4}}",
      "evaluate.measurements.x._target_ must start with one of train"),
-    ("evaluate.measurements={x: {_target_: train.fit.training.Fit}}", "subclass of Measurement"),
+    ("evaluate.measurements={x: {_target_: train.fit.entry.Fit}}", "subclass of Measurement"),
     (f"evaluate.measurements={{passkey: {{_target_: {__name__}.Spread, times: 1.0}}}} "
      f"allowed_targets=[{__name__}]",
      "evaluate.measurements.passkey: bipe already has a measurement of this name"),
