@@ -19,7 +19,7 @@ from benchmarks.workers import parser_of, write
 from train.disk.files import read_json
 from train.evals.arithmetic import TASK
 from train.evals.rows import FILE, Journal, Row
-from train.fit.checkpoints.places import Place
+from train.fit.checkpoints import Place
 from train.fit.runs import ENVIRONMENT
 from train.fit.trained_run import read_run
 

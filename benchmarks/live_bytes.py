@@ -1,7 +1,7 @@
 """The memory of live tensors, counted as operations make and drop their storages.
 
 Unlike the memory of the process, it does not depend on what an allocator keeps, and counts only
-tensors: the plans of train/fit/plan/memory.py are checked against it, on the CPU, where nothing
+tensors: the plans of train/fit/memory.py are checked against it, on the CPU, where nothing
 else counts. What a kernel takes inside itself is not seen.
 """
 

@@ -23,7 +23,7 @@ from bipe.layouts import to_official
 from segmenters import Segmenter
 from train.commands.pretrain import decoder_of
 from train.config import Config, encoding_name, slug
-from train.config.check import check
+from train.config.sections import check
 from train.data.preparing.source import Corpus
 from train.data.reading.documents import Reader
 from train.errors import ConfigError

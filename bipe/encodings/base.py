@@ -306,6 +306,14 @@ def counts_length(scheme: nn.Module) -> bool:
     return any(isinstance(part, Encoding) and part.counts_length for part in scheme.modules())
 
 
+def annealed(scheme: Any) -> list[Any]:
+    """Return the parts that change over a training: those with a method `anneal(done)`.
+
+    done: the share of training that is over, 0 in the first step, 1 in the last.
+    """
+    return [part for part in scheme.modules() if hasattr(part, "anneal")]
+
+
 def levels_of(scheme: Any) -> int:
     """Return how many levels of marks a scheme reads: 1, but for several levels (multilevel.py)."""
     counts = {int(part.levels) for part in scheme.modules() if hasattr(part, "levels")}

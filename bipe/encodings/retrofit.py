@@ -83,14 +83,3 @@ class AnnealedBiPE(_Between):
 
     def mix(self) -> float:
         return self._mix
-
-
-def is_annealed(scheme: nn.Module) -> bool:
-    return any(isinstance(part, AnnealedBiPE) for part in scheme.modules())
-
-
-def anneal(scheme: nn.Module, done: float) -> None:
-    """Set m in all parts of a scheme that are annealed."""
-    for part in scheme.modules():
-        if isinstance(part, AnnealedBiPE):
-            part.anneal(done)

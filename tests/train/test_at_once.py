@@ -19,10 +19,10 @@ from bipe.build import build
 from bipe.encodings.base import as_scheme
 from tests.bipe.conftest import SCHEMES, small_decoder
 from tests.train.studies import curve, losses, pretrain, same_weights
+from train.commands.before.plan import reckoning
 from train.data.rows.choices import uneven
 from train.fit import machine, runs
-from train.fit.plan import at_once, plan
-from train.fit.plan.memory import (
+from train.fit.memory import (
     USABLE,
     Step,
     Weights,
@@ -32,6 +32,7 @@ from train.fit.plan.memory import (
     placed,
     rows_at_once,
 )
+from train.fit.parallel import at_once
 
 AUTO = "rows.micro_batch=auto"
 PARTS = {"embedding": 8000, "encoding": 0, "attention": 8000, "mlp": 9000, "norms": 90, "head": 0}
@@ -104,7 +105,7 @@ def memory(monkeypatch):
     """Set what is free, in bytes, for plans and trainings."""
 
     def set_free(free):
-        for place in (at_once, plan):
+        for place in (at_once, reckoning):
             monkeypatch.setattr(place, "free_memory", lambda *_, **__: free)
 
     return set_free

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bipe.build import build
 from train.config import allowed_prefixes
-from train.config.check import Rule, check, fits
+from train.config.sections import Rule, check, fits
 from train.errors import ConfigError
 
 ALLOWED = allowed_prefixes([])

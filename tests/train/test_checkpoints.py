@@ -13,7 +13,7 @@ from tests.train.studies import flip
 from tests.train.watching.test_metrics import Run
 from train.disk.files import Output
 from train.errors import DataError
-from train.fit.checkpoints.places import checkpoints
+from train.fit.checkpoints import checkpoints
 from train.fit.checkpoints.reading import latest_checkpoint
 from train.fit.checkpoints.writing import AtomicCheckpointIO, SaveCheckpoints
 

@@ -19,7 +19,7 @@ from tests.train.evals.test_loop import EVERY_2
 from tests.train.evals.test_loop import live as measured_live
 from tests.train.studies import curve, indices_seen, losses, pretrain, same_weights, weights
 from train.disk.files import read_numbers
-from train.fit.checkpoints.places import checkpoints
+from train.fit.checkpoints import checkpoints
 from train.fit.checkpoints.writing import AtomicCheckpointIO
 from train.fit.runs import CHECKPOINTS, METRICS, MODEL, SESSIONS
 

@@ -15,7 +15,7 @@ from bipe.sealing import sealed
 from tests.train.studies import Crash, crashing, curve, flip, pretrain, same_weights
 from train.errors import DataError, RunError
 from train.fit import runs
-from train.fit.checkpoints.places import checkpoints
+from train.fit.checkpoints import checkpoints
 from train.fit.machine import environment, precision_of, product_rates
 from train.fit.record import read_sessions
 

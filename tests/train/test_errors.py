@@ -93,7 +93,7 @@ def test_all_faults_are_told_at_once(refused, words):
     ("command", "place", "kind"),
     [
         ("pretrain", "bipe.Decoder.forward", OSError),
-        ("evaluate", "train.fit.checkpoints.places.find_places", ValueError),
+        ("evaluate", "train.fit.checkpoints.find_places", ValueError),
     ],
 )
 def test_a_fault_of_ours_keeps_its_traceback(bipe, monkeypatch, command, place, kind):

@@ -10,7 +10,7 @@ from tests.train.studies import EACH_STEP, back_to, crashing, curve, pretrain, s
 from train.cli import main
 from train.errors import RunError
 from train.fit import runs
-from train.fit.checkpoints.places import Place, find_place
+from train.fit.checkpoints import Place, find_place
 from train.fit.record import read_sessions
 
 

@@ -12,7 +12,7 @@ from train.config import Config
 from train.errors import DataError
 from train.evals.rows import FILE, Journal
 from train.fit import runs
-from train.fit.checkpoints.places import Place
+from train.fit.checkpoints import Place
 from train.fit.runs import data_of_run, data_of_runs
 from train.fit.trained_run import read_run
 from train.launch.run import run_command

@@ -13,7 +13,7 @@ from train.commands.extend import find_base_run
 from train.errors import RunError
 from train.evals.rows import FILE, Journal
 from train.fit import runs
-from train.fit.checkpoints.places import Place, find_place, find_places, tokens_at
+from train.fit.checkpoints import Place, find_place, find_places, tokens_at
 from train.fit.trained_run import read_run
 
 

@@ -12,8 +12,8 @@ from bipe import Decoder, DecoderConfig, Positions
 from bipe.loss import summed_cross_entropy
 from tests.test_conf import EXPERIMENTS
 from train.cli import main
+from train.fit.memory import Step, count_weights, memory_of
 from train.fit.optim import adamw
-from train.fit.plan.memory import Step, count_weights, memory_of
 
 ROPE = {"_target_": "bipe.encodings.RoPE", "head_width": 16, "theta": 10000.0}
 BIPE_ALIBI = {

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from train.disk.manifest import redacted
 from train.errors import RunError
 from train.fit import runs
-from train.fit.checkpoints.places import find_places
+from train.fit.checkpoints import find_places
 from train.fit.runs import claim, read_config, withdrawn_on_failure
 
 CONFIG = {"seed": 0, "optimizer": {"lr": 0.1}, "rows": {"micro_batch": 4}, "out": "here"}

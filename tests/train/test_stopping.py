@@ -14,7 +14,7 @@ from train.data.preparing import parts
 from train.data.preparing.progress import Watch
 from train.evals.rows import FILE, Journal
 from train.fit import handover
-from train.fit.checkpoints.places import checkpoints
+from train.fit.checkpoints import checkpoints
 from train.fit.checkpoints.writing import SaveCheckpoints
 from train.fit.module import LMModule
 from train.fit.runs import CHECKPOINTS, MODEL

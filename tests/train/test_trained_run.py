@@ -7,7 +7,7 @@ import pytest
 from bipe import Decoder, DecoderConfig
 from bipe.checkpoint import save_model
 from train.errors import RunError
-from train.fit.checkpoints.places import Place
+from train.fit.checkpoints import Place
 from train.fit.trained_run import group_by_arm, read_run, stem
 
 ROPE = {"_target_": "bipe.encodings.RoPE", "head_width": 8}

@@ -11,7 +11,7 @@ from bipe.checkpoint import load_model
 from tests.train.studies import curve, losses, pretrain
 from train.cli import main
 from train.evals.rows import FILE, Journal
-from train.fit.checkpoints.places import Place
+from train.fit.checkpoints import Place
 from train.fit.runs import CONFIG, ENVIRONMENT, METRICS, MODEL, SESSIONS, read_config
 from train.fit.trained_run import read_run
 

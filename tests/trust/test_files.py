@@ -17,7 +17,7 @@ from train.disk.files import append, write_whole
 from train.disk.manifest import store
 from train.errors import ConfigError, DataError, ReportError, RunError
 from train.evals.rows import FILE, Row
-from train.fit.checkpoints.places import Place
+from train.fit.checkpoints import Place
 from train.fit.runs import claim
 from train.report.load import load
 from train.report.page import write_report

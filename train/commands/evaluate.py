@@ -35,7 +35,7 @@ from train.evals.rows import FILE, Journal, left_out
 from train.evals.texts import HeldOut
 from train.evals.variants import variants
 from train.fit import runs
-from train.fit.checkpoints.places import (
+from train.fit.checkpoints import (
     Place,
     at_step,
     find_place,

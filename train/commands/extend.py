@@ -39,12 +39,12 @@ from train.data.rows.loader import RowLoader
 from train.data.store.folder import MANIFEST, folders_of
 from train.errors import ConfigError
 from train.fit import runs
-from train.fit.checkpoints.places import find_place
+from train.fit.checkpoints import find_place
 from train.fit.checkpoints.reading import BaseRun, find_base_run
 from train.fit.handover import read_files
 from train.fit.module import Adaptation, positions_of
 from train.fit.training import Start, train_model, write_untrained
-from train.fit.watching.index_counts import IndexCounts, summary_of
+from train.fit.watching.counts import IndexCounts, summary_of
 
 log = logging.getLogger("bipe")
 _COUNTED, _AT_ONCE = 1_000_000, 16_384  # tokens whose positions are counted, and of a batch of them

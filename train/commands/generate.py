@@ -27,7 +27,8 @@ from bipe.generation import Sampling, Written, generate
 from segmenters import Segmenter, TokenMarker
 from segmenters.show import visible
 from segmenters.wording import counted
-from train.config import Config, Generate, Scrolls
+from train.config import Config
+from train.config.sections import Generate, Scrolls
 from train.data.reading.encodings import decode
 from train.data.rows.sets import DataSets, read_by
 from train.data.rows.source_segmenter import (

@@ -17,8 +17,8 @@ from train.data.preparing.merge import left_out_of
 from train.data.preparing.prepare import Prepared, describe, prepare
 from train.data.preparing.source import Corpus
 from train.data.preparing.statistics import sentences
-from train.data.reading import SPLITS
 from train.data.reading.repositories import Repositories
+from train.disk.manifest import SPLITS
 from train.errors import ConfigError
 
 _WARNED = 0.01  # the least share of characters to warn of

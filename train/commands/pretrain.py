@@ -19,7 +19,7 @@ from bipe.decoder import DecoderConfig
 from bipe.encodings.base import as_scheme, levels_of
 from bipe.positions import Positions
 from train.config import Config, encoding_name, slug
-from train.config.check import LOGGER
+from train.config.sections import LOGGER
 from train.data.rows.datamodule import LMDataModule
 from train.errors import ConfigError, as_config_error
 from train.fit.entry import Fit

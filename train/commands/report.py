@@ -16,7 +16,7 @@ from train.data.store.folder import override_of
 from train.errors import RunError
 from train.evals.rows import FILE, Journal
 from train.fit import runs
-from train.fit.checkpoints.places import Place, find_places
+from train.fit.checkpoints import Place, find_places
 from train.report.content import terminal_tables
 from train.report.load import load
 from train.report.page import ReportFiles, write_report

@@ -57,7 +57,7 @@ from train.evals.scoring.benchmark import (
     table,
 )
 from train.fit import runs
-from train.fit.checkpoints.places import Place, find_place
+from train.fit.checkpoints import Place, find_place
 from train.fit.checkpoints.reading import BaseRun, find_base_run
 from train.fit.trained_run import read_run
 from train.fit.training import train_model

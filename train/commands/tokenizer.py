@@ -15,10 +15,10 @@ from pathlib import Path
 from train.config import Config
 from train.data.preparing.progress import Meter
 from train.data.preparing.source import Corpus
-from train.data.tokenizing import CONFIG
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import END, TrainBPE
 from train.disk.files import write_whole
+from train.disk.manifest import TOKENIZER_CONFIG
 from train.errors import DataError
 
 # Of each source, to measure the bytes per token.
@@ -53,11 +53,11 @@ def train_tokenizer(config: Config) -> Path:
 
 def _target(out: Path, *, if_exists: str) -> Path:
     file = out if out.suffix == ".json" else out / "tokenizer.json"
-    if file.name == CONFIG:
+    if file.name == TOKENIZER_CONFIG:
         raise DataError(
-            f"out={out}: {CONFIG} is written next to the tokenizer; choose another name"
+            f"out={out}: {TOKENIZER_CONFIG} is written next to the tokenizer; choose another name"
         )
-    for path in (file, file.with_name(CONFIG)):
+    for path in (file, file.with_name(TOKENIZER_CONFIG)):
         if path.exists() and if_exists != "overwrite":
             cure = "Choose another folder, or set if_exists=overwrite"
             raise DataError(f"out={out}: {path} already exists. {cure}")
@@ -93,5 +93,5 @@ def _write(file: Path, made: Tokenizer, trainer: TrainBPE) -> None:
         "model_max_length": int(1e30),
     }
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(file.with_name(CONFIG), json.dumps(config, indent=2) + "\n")
+    write_whole(file.with_name(TOKENIZER_CONFIG), json.dumps(config, indent=2) + "\n")
     write_whole(file, made.json)

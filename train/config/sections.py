@@ -1,11 +1,16 @@
-"""The sections of the configuration of single commands; conf/config.yaml explains each key."""
+"""The sections of the configuration, what each may name, and their check.
 
-from collections.abc import Mapping
+A node with `_target_` is a call: its keys are keyword arguments, so the signature is the schema
+(bipe/build.py). What a section may name is a subclass of a kind, of ours or of a package among
+allowed_targets, or one of our factories by its name. conf/config.yaml explains each key.
+"""
+
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, Literal, get_args
 
-from bipe.arguments import fits
-from train.config.check import MeasurementCall, Rule, StretchCall
+from bipe.arguments import Rule, fits
+from bipe.build import Of, faults_of
 from train.data.rows.choices import (
     Budget,
     Curriculum,
@@ -15,6 +20,40 @@ from train.data.rows.choices import (
     SplitDocuments,
 )
 from train.errors import ConfigError
+
+Call = Mapping[str, Any]  # a description that `bipe.build.build` turns into an object
+_OPTIM, _LOGGERS = "train.fit.optim", "train.fit.watching.loggers"
+_ENGINES = ("Local", "Ray", "Slurm")
+
+CorpusCall = Annotated[Call, Of(("train.data.preparing.source.Corpus",))]
+EngineCall = Annotated[Call, Of(tuple(f"train.data.preparing.engines.{name}" for name in _ENGINES))]
+LaunchCall = Annotated[Call, Of(("train.launch.slurm.Local", "train.launch.slurm.Slurm"))]
+TaskCall = Annotated[Call, Of(("train.tasks.scrolls.examples.Task",))]
+ModelCall = Annotated[Call, Of(("bipe.decoder.DecoderConfig",), partial=True)]
+EncodingCall = Annotated[Call, Of(("bipe.encodings.Encoding", "bipe.encodings.Scheme"))]
+_STRETCHES = ("bipe.encodings.rope.Stretch", "bipe.encodings.far.Far")
+StretchCall = Annotated[Call, Of(_STRETCHES, partial=True)]
+StrategyCall = Annotated[Call, Of((*_STRETCHES, "bipe.extension.Retrofit"), partial=True)]
+DrawCall = Annotated[Call, Of(("bipe.random_positions.Draw",))]
+OptimizerCall = Annotated[
+    Call,
+    Of(("torch.optim.Optimizer",), names=(f"{_OPTIM}.adamw", f"{_OPTIM}.muon"), partial=True),
+]
+_SHAPES = ("constant", "cosine", "linear", "wsd", "cooled")
+SCHEDULE = Of((f"{_OPTIM}.Schedule",), names=tuple(f"{_OPTIM}.{name}" for name in _SHAPES))
+ScheduleCall = Annotated[Call, SCHEDULE]
+TrainerCall = Annotated[
+    Call, Of(("lightning.Trainer",), names=("lightning.Trainer",), partial=True)
+]
+LOGGER = Of((f"{_LOGGERS}.RunLogger", "lightning.pytorch.loggers.Logger"))
+LoggerCall = Annotated[Call, LOGGER]
+CALLBACK = Of(
+    ("lightning.pytorch.callbacks.Callback",),
+    names=("train.commands.during.evaluation.while_training",),
+    partial=True,
+)
+CallbackCall = Annotated[Call, CALLBACK]
+MeasurementCall = Annotated[Call, Of(("train.evals.loop.Measurement",))]
 
 NONE = "none"  # the sweep's method that leaves a model as it is
 SCORINGS = ("rank", "write")
@@ -232,3 +271,21 @@ class Report:
     out: str
     title: str
     figures: list[Literal["pdf", "png"]]
+
+
+def check(
+    config: Mapping[str, Any],
+    *,
+    schema: Callable[..., Any],
+    allowed: tuple[str, ...],
+    calls: bool = True,
+) -> None:
+    """Raise `ConfigError` with all faults; the top level is the argument list of `schema`.
+
+    calls: False leaves out what needs torch to check, the keys of the calls.
+    """
+    faults = faults_of(config, schema, allowed=allowed, name="the configuration", calls=calls)
+    if len(faults) == 1:
+        raise ConfigError(faults[0])
+    if faults:
+        raise ConfigError(f"{len(faults)} errors:\n" + "\n".join(f"  {f}" for f in faults))

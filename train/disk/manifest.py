@@ -17,6 +17,9 @@ from bipe.sealing import is_sealed, read_object, sealed
 from train.disk.files import write_whole
 from train.errors import DataError
 
+# What several rooms name.
+SPLITS = ("train", "validation", "test")
+TOKENIZER_CONFIG = "tokenizer_config.json"  # beside tokenizer.json, as transformers has it
 _AGAIN = "remove the folder and prepare again"
 _USER = re.compile(r"(?<=://)[^/@\s]+@")
 # Query keys that grant access: tokens, signatures of S3, Azure and Google, and the like.

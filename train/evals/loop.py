@@ -34,7 +34,7 @@ from train import stop
 from train.disk.files import write_whole
 from train.evals.rows import FILE, LEFT_OUT, Journal, Row, key_of, left_out, of_run
 from train.evals.texts import HeldOut
-from train.fit.checkpoints.places import Place
+from train.fit.checkpoints import Place
 from train.fit.checkpoints.reading import load_place
 from train.fit.machine import environment
 from train.fit.runs import ENVIRONMENT

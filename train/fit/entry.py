@@ -24,7 +24,7 @@ from bipe.sealing import CheckpointError, read_config
 from train.config import Config
 from train.errors import RunError
 from train.fit import runs
-from train.fit.checkpoints.places import step_of
+from train.fit.checkpoints import step_of
 from train.fit.checkpoints.reading import latest_checkpoint, remove_unfinished
 from train.fit.machine import revision
 from train.fit.module import Training

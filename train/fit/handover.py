@@ -28,9 +28,8 @@ from bipe.sealing import CONFIG
 from train.config import encoding_name, slug
 from train.data.rows.sets import DataSets
 from train.data.store.folder import SEGMENTER, TOKENIZER
-from train.data.tokenizing import CONFIG as TOKENIZER_CONFIG
 from train.disk.files import full_disk, write_whole
-from train.disk.manifest import redacted
+from train.disk.manifest import TOKENIZER_CONFIG, redacted
 from train.errors import RunError
 from train.fit import runs
 from train.fit.lora import merged

@@ -24,8 +24,7 @@ from bipe.attention import Path as AttentionPath
 from bipe.attention.context import Context
 from bipe.build import ALLOWED
 from bipe.encodings import Flat, Learned
-from bipe.encodings.base import Fed
-from bipe.encodings.retrofit import anneal
+from bipe.encodings.base import Fed, annealed
 from bipe.loss import IGNORE, summed_cross_entropy, summed_divergence
 from bipe.random_positions import Draw, row_keys
 from train.data.rows.loader import Batch
@@ -33,8 +32,7 @@ from train.errors import ConfigError, RunError, as_config_error
 from train.fit.lora import add_lora
 from train.fit.optim import Schedule, optimizer_of, with_rate
 from train.fit.parallel.sharded import Sharded
-from train.fit.watching.index_counts import IndexCounts, summary_of
-from train.fit.watching.losses import StepLosses
+from train.fit.watching.counts import IndexCounts, StepLosses, summary_of
 from train.fit.watching.metrics import Metrics
 
 _LOOK_EVERY = 10  # steps, if looking waits for the device
@@ -159,7 +157,8 @@ class LMModule(lightning.LightningModule):
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         torch.manual_seed(_stream(self.options.seed, batch.step, self.global_rank))
         last = self.trainer.max_steps - 1
-        anneal(self.model.scheme, batch.step / last if last > 0 else 1.0)
+        for part in annealed(self.model.scheme):
+            part.anneal(batch.step / last if last > 0 else 1.0)
         # Set before the step, since checkpoints are written after it.
         self.trainer.datamodule.consumed_rows = batch.rows_after  # type: ignore[attr-defined]
 

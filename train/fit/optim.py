@@ -12,7 +12,7 @@ from typing import Annotated, Any, Protocol
 import torch
 from torch import nn
 
-from train.config.check import SCHEDULE
+from train.config.sections import SCHEDULE
 from train.errors import ConfigError
 
 

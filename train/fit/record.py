@@ -31,7 +31,7 @@ from train.disk.lock import Holder, holder
 from train.disk.manifest import redacted
 from train.errors import RunError
 from train.fit import runs
-from train.fit.checkpoints.places import checkpoints, manifest_of, step_of
+from train.fit.checkpoints import checkpoints, manifest_of, step_of
 from train.fit.runs import METRICS, SESSIONS
 from train.stop import Stopped
 

@@ -33,10 +33,10 @@ from train.disk.files import read_yaml, user_state, write_whole
 from train.disk.lock import locked
 from train.disk.manifest import redacted
 from train.errors import DataError, RunError
-from train.fit.checkpoints.places import CHECKPOINTS as CHECKPOINTS
-from train.fit.checkpoints.places import CONFIG as CONFIG
-from train.fit.checkpoints.places import METRICS as METRICS
-from train.fit.checkpoints.places import MODEL as MODEL
+from train.fit.checkpoints import CHECKPOINTS as CHECKPOINTS
+from train.fit.checkpoints import CONFIG as CONFIG
+from train.fit.checkpoints import METRICS as METRICS
+from train.fit.checkpoints import MODEL as MODEL
 
 if TYPE_CHECKING:
     from train.config import IfExists

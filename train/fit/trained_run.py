@@ -19,7 +19,7 @@ from train.config import encoding_name
 from train.disk.files import read_numbers
 from train.errors import RunError
 from train.fit import runs
-from train.fit.checkpoints.places import Place, describe
+from train.fit.checkpoints import Place, describe
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from bipe import Decoder, DecoderConfig
 from bipe.attention.context import refuse_shared
-from bipe.encodings.retrofit import is_annealed
+from bipe.encodings.base import annealed
 from train import stop
 from train.data.rows.choices import uneven
 from train.data.rows.datamodule import LMDataModule
@@ -47,13 +47,12 @@ from train.fit.handover import (
 from train.fit.lora import merged
 from train.fit.machine import cluster, environment
 from train.fit.module import Adaptation, LMModule, refuse_unfit
+from train.fit.parallel.at_once import RowsAtOnce
 from train.fit.parallel.sharded import Sharded, full_state
 from train.fit.parallel.together import UNTRAINED, Together, running_together
-from train.fit.plan.at_once import RowsAtOnce
-from train.fit.watching.index_counts import summary_of
+from train.fit.watching.counts import summary_of
 from train.fit.watching.metrics import MetricsFile
-from train.fit.watching.tracking import Tracking
-from train.fit.watching.watch import ProgressBar, watched
+from train.fit.watching.watch import ProgressBar, Tracking, watched
 from train.ranks import world
 
 log = logging.getLogger("bipe")
@@ -105,7 +104,7 @@ def train_model(fit: Fit, start: Start, *, rows: LMDataModule) -> Path:
 
     def decide() -> Entry:
         entry = find_entry(folder, config=fit.stored, data=rows.data_digest())
-        refuse_steps(folder, entry, steps=steps, annealed=is_annealed(module.model.scheme))
+        refuse_steps(folder, entry, steps=steps, annealed=bool(annealed(module.model.scheme)))
         return entry
 
     with quiet(), entered(folder, command=fit.command, trainer=trainer, decide=decide) as entry:

@@ -174,7 +174,7 @@ def allowing(command: str, config: DictConfig, words: Sequence[str]) -> DictConf
 
 def _let_in(place: str) -> Iterator[str]:
     from train.fit import runs
-    from train.fit.checkpoints.places import find_places
+    from train.fit.checkpoints import find_places
 
     found = [Path(place)]
     with suppress(RunError):

@@ -29,7 +29,7 @@ from bipe.build import TARGET
 from train.data.store.folder import folders_of
 from train.errors import ConfigError, RunError, nearest
 from train.fit import runs
-from train.fit.checkpoints.places import Place, at_step, find_place, manifest_of
+from train.fit.checkpoints import Place, at_step, find_place, manifest_of
 from train.fit.record import read_sessions
 
 _COOLED = "train.fit.optim.cooled"

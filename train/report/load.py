@@ -21,7 +21,7 @@ from typing import Any
 
 from train.errors import ReportError
 from train.evals.rows import FILE, Journal, Row
-from train.fit.checkpoints.places import Place
+from train.fit.checkpoints import Place
 from train.fit.runs import ENVIRONMENT
 from train.fit.trained_run import TrainedRun, read_run
 from train.report.table import Results, as_table

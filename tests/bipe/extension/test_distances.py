@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bipe import Decoder, Positions
-from bipe.attention.passes import pass_attention
-from bipe.attention.passes.dispatch import chunked_passes, members
+from bipe.attention.passes import chunked_passes, members, pass_attention
 from bipe.attention.passes.fused import blocks_of, fused_passes
 from bipe.attention.passes.views import gathered, key_ranges
 from bipe.bias import RowBias

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file
 
 from bipe import Decoder, Positions, extension
-from bipe.attention.passes.dispatch import members
+from bipe.attention.passes import members
 from bipe.encodings import RoPE
 from bipe.encodings.rope import inverse_frequencies
 from bipe.extension import LogN, Window

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from bipe import Cache, Decoder
-from bipe.encodings.base import Flat, of_layer
-from bipe.encodings.retrofit import anneal
+from bipe.encodings.base import Flat, annealed, of_layer
 from bipe.extension import extend_config
 from bipe.layouts.folders import read_folder, write_folder
 from tests.bipe.conftest import (
@@ -41,7 +40,8 @@ def retrofitted(base: Decoder, strategy, *, notes=NOTES) -> Decoder:
     known = base.state_dict()
     state = {name: known.get(name, torch.zeros_like(v)) for name, v in model.state_dict().items()}
     model.load_state_dict(state)
-    anneal(model.scheme, 0.0)
+    for part in annealed(model.scheme):
+        part.anneal(0.0)
     return model
 
 
@@ -100,7 +100,7 @@ def test_gates_of_one_and_the_end_of_a_homotopy_are_segments():
     for model in (segments, gated, homotopy):
         model.scheme.intra.table.weight.copy_(torch.linspace(-1, 1, 48))
     gated.scheme.gate.fill_(1.0)
-    anneal(homotopy.scheme, 1.0)
+    homotopy.scheme.anneal(1.0)
     batch = random_batch(2, 40, seed=3)
     assert torch.equal(gated.logits(*batch), segments.logits(*batch))
     assert torch.equal(homotopy.logits(*batch), segments.logits(*batch))
@@ -114,7 +114,7 @@ def test_a_homotopy_goes_over_by_steps_and_counts_tokens_per_segment():
     assert scheme.step == 5.0  # 40 tokens, 8 segments
     _, at = random_batch(1, 40, seed=3, documents=0.0)
     for done, share in ((0.0, 0.0), (0.25, 0.5), (0.5, 1.0), (1.0, 1.0)):
-        anneal(scheme, done)
+        scheme.anneal(done)
         places = (1 - share) * at.token + share * 5.0 * at.inter
         expected = scheme.inter.rotation(places.double())
         torch.testing.assert_close(scheme.rotation(at).cos, expected.cos)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from segmenters import ArithmeticSteps
 from tests.train.arithmetic import independent
-from train.data.reading import SPLITS
 from train.data.reading.split import Split
+from train.disk.manifest import SPLITS
 from train.errors import DataError
 from train.tasks.arithmetic.chains import ArithmeticProblems, write_problems
 from train.tasks.arithmetic.problems import Problems, parse, spell

@@ -8,10 +8,10 @@ import numpy as np
 from segmenters import Newline
 from train.data.preparing.prepare import prepare
 from train.data.preparing.source import Corpus, Source
-from train.data.reading import SPLITS
 from train.data.store.shards import open_dataset
 from train.data.store.writer import ShardWriter
 from train.data.tokenizing.vocabulary import TrainBPE
+from train.disk.manifest import SPLITS
 
 
 def prepared(sources, out, *, tokenizer=None, vocab_size=270, corpus=None, **options):

@@ -6,7 +6,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from bipe import Positions
 from segmenters import Clauses, Levels, Newline, Sentences, mark, registry
-from segmenters.align import MAX_LEVELS, ByteTable, byte_alphabet
+from segmenters.align import ByteTable, byte_alphabet
 from tests.train.data.corpora import random_documents, shard_writer, write_rows, write_shards
 from train.data import JSONL, Corpus, Source
 from train.data.preparing.engines import Local
@@ -15,7 +15,7 @@ from train.data.reading.split import Split
 from train.data.rows.choices import PACKINGS, Packing
 from train.data.rows.loader import collate
 from train.data.rows.packing import Rows
-from train.data.store.shards import open_dataset
+from train.data.store.shards import MAX_LEVELS, open_dataset
 from train.data.tokenizing.tokenizers import Tokenizer as Encoder
 from train.errors import DataError
 

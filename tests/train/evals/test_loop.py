@@ -19,7 +19,7 @@ from bipe.checkpoint import save_model
 from tests.train.studies import back_to, curve, pretrain, same_weights
 from train.evals.loop import Cell, Measurement, Subject, _Meter, _Planned, measure
 from train.evals.rows import FILE, Journal, Row, left_out
-from train.fit.checkpoints.places import Place
+from train.fit.checkpoints import Place
 from train.fit.trained_run import read_run
 
 ROPE = {"_target_": "bipe.encodings.RoPE", "head_width": 4}

@@ -15,8 +15,7 @@ from tests.train.test_distributed import go_back
 from train.disk import manifest
 from train.disk.files import Output
 from train.errors import DataError, RunError
-from train.fit.checkpoints import shards
-from train.fit.checkpoints.places import checkpoints
+from train.fit.checkpoints import checkpoints, shards
 from train.fit.checkpoints.reading import latest_checkpoint, remove_unfinished, weights_of
 from train.fit.runs import CHECKPOINTS
 

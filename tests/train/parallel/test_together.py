@@ -10,7 +10,7 @@ import pytest
 from tests.train.studies import curve, same_weights
 from tests.train.test_distributed import LIMIT_S, TWO, finish, start
 from train.disk.files import read_numbers
-from train.fit.checkpoints.places import checkpoints
+from train.fit.checkpoints import checkpoints
 from train.fit.checkpoints.reading import latest_checkpoint
 from train.fit.runs import CHECKPOINTS, METRICS, MODEL
 

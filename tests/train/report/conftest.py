@@ -17,7 +17,7 @@ from safetensors.numpy import save_file
 
 from bipe.checkpoint import write_config
 from train.evals.rows import FILE, Journal, Row
-from train.fit.checkpoints.places import Place
+from train.fit.checkpoints import Place
 from train.report.load import load
 
 MODELS = (("RoPE", False), ("RoPE", True), ("ALiBi", False), ("ALiBi", True))

@@ -17,7 +17,7 @@ from train.data.reading.files import JSONL
 from train.data.reading.split import Split
 from train.errors import ReportError, UserError
 from train.evals.rows import FILE, half_width
-from train.fit.checkpoints.places import Place
+from train.fit.checkpoints import Place
 from train.report.load import load, load_growth
 from train.report.table import labelled, over_seeds
 

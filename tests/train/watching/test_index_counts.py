@@ -10,7 +10,7 @@ from tests.train.studies import composed, crashing, indices_seen, pretrain
 from train.data.rows.datamodule import LMDataModule
 from train.data.rows.loader import RowLoader
 from train.fit.module import positions_of
-from train.fit.watching.index_counts import IndexCounts, bin_of, largest_in, summary_of
+from train.fit.watching.counts import IndexCounts, bin_of, largest_in, summary_of
 
 CPU = torch.device("cpu")
 

@@ -12,7 +12,7 @@ from tests.processes import Popen
 from tests.train.studies import back_to, curve, pretrain, same_weights
 from train.cli import main
 from train.fit.runs import CONFIG
-from train.fit.watching import loggers, tracking
+from train.fit.watching import loggers, watch
 
 KEY = "0123456789abcdef0123456789abcdef01234567"
 OWN = "tests.train.watching.own_loggers."
@@ -150,8 +150,8 @@ FAILURES = {
 
 
 def test_loggers_that_fail_are_told_once_each_and_the_training_goes_on(smoke, caplog, monkeypatch):
-    monkeypatch.setattr(tracking.subprocess, "Popen", Popen)
-    monkeypatch.setattr(tracking, "_END_S", 4.0)
+    monkeypatch.setattr(watch.subprocess, "Popen", Popen)
+    monkeypatch.setattr(watch, "_END_S", 4.0)
     own = [f"+logger.{each}._target_={OWN}{each}" for each in FAILURES]
     with caplog.at_level(logging.WARNING):
         run = pretrain(*smoke, "allowed_targets=[tests]", *own, "steps=4", "log_every=1")
@@ -173,9 +173,9 @@ def test_a_logger_that_cannot_be_started_costs_no_training(
     def broken(*_, **__):
         raise fault
 
-    monkeypatch.setattr(f"train.fit.watching.tracking.{place}", broken)
+    monkeypatch.setattr(f"train.fit.watching.watch.{place}", broken)
     given = {"folder": tmp_path, "config": {}, "facts": dict, "allowed": ()}
-    one = tracking.Tracking(loggers={"own": {"_target_": f"{OWN}Finishes"}}, **given)
+    one = watch.Tracking(loggers={"own": {"_target_": f"{OWN}Finishes"}}, **given)
     one.begin()
     one.send({"step": 1, "loss": 2.0}, 1)
     one.end(failed=False)
@@ -188,10 +188,10 @@ def test_numbers_that_cannot_be_written_down_end_a_logger_alone(monkeypatch, cap
         def __str__(self):
             raise RuntimeError("odd")
 
-    monkeypatch.setattr(tracking.subprocess, "Popen", Popen)
+    monkeypatch.setattr(watch.subprocess, "Popen", Popen)
     given = {"folder": tmp_path, "config": {"x": Odd()}, "facts": dict, "allowed": ()}
-    monkeypatch.setattr(tracking, "redacted", lambda config: config)
-    one = tracking.Tracking(loggers={"own": {"_target_": f"{OWN}Finishes"}}, **given)
+    monkeypatch.setattr(watch, "redacted", lambda config: config)
+    one = watch.Tracking(loggers={"own": {"_target_": f"{OWN}Finishes"}}, **given)
     one.begin()
     one.end(failed=False)
     assert told(caplog)[0].startswith("logger.own cannot be told of begin (odd)")

@@ -11,7 +11,7 @@ from bipe import Positions
 from tests.train.studies import curve, fresh, pretrain
 from train.data.rows.loader import IGNORED
 from train.fit.module import positions_of
-from train.fit.watching.losses import StepLosses
+from train.fit.watching.counts import StepLosses
 
 
 def first_step(words):

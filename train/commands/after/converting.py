@@ -28,16 +28,15 @@ from train.config import allowed_prefixes
 from train.data.rows.sets import DataSets, read_by
 from train.data.rows.source_segmenter import CURE, built, knows_segmenter, own_segmenter
 from train.data.store.folder import SEGMENTER, TOKENIZER
-from train.data.tokenizing import CONFIG as TOKENIZER_CONFIG
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.disk.files import read_json
-from train.disk.manifest import plain
+from train.disk.manifest import TOKENIZER_CONFIG, plain
 from train.errors import ConfigError, DataError, RunError
 from train.evals.loop import as_markdown
 from train.evals.rows import FILE, Journal
 from train.fit import runs
-from train.fit.checkpoints.places import find_place
+from train.fit.checkpoints import find_place
 from train.fit.checkpoints.reading import BaseRun, find_base_run
 from train.fit.handover import CARD, as_json, card, read_files, tokenizer_config
 

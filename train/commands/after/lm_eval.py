@@ -20,7 +20,7 @@ from train.data.store.folder import SEGMENTER
 from train.errors import ConfigError, install_command
 
 if TYPE_CHECKING:
-    from train.fit.checkpoints.places import Place
+    from train.fit.checkpoints import Place
 
 USAGE = """usage: bipe lm-eval PLACE --tasks TASK[,TASK] [option of lm-eval ...]
        bipe lm-eval [run | ls | validate] [option of lm-eval ...]
@@ -61,7 +61,7 @@ def _harness() -> Any:
 
 
 def _measure(place: str, words: Sequence[str]) -> None:
-    from train.fit.checkpoints.places import find_place
+    from train.fit.checkpoints import find_place
     from train.fit.runs import CONFIG, MODEL, allowed_of, in_use
 
     path = Path(place)

@@ -24,7 +24,7 @@ from train.data.store.folder import folders_of, read_top
 from train.disk.files import read_json
 from train.errors import ConfigError, DataError, MissingPackage, UserError, install_command
 from train.fit import runs
-from train.fit.checkpoints.places import find_place, find_places
+from train.fit.checkpoints import find_place, find_places
 from train.fit.trained_run import read_run
 
 log = logging.getLogger("bipe")

@@ -22,11 +22,11 @@ from train.evals.loop import Measurement, Subject
 from train.evals.rows import FILE, Journal, Row, key_of, of_run
 from train.evals.texts import HeldOut
 from train.fit import runs
-from train.fit.checkpoints.places import Place
+from train.fit.checkpoints import Place
 from train.fit.lora import merged
 from train.fit.parallel.sharded import Sharded, full_state
 from train.fit.trained_run import TrainedRun
-from train.fit.watching.tracking import Tracking
+from train.fit.watching.watch import Tracking
 
 
 def while_training(

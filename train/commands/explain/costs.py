@@ -22,7 +22,7 @@ from bipe.positions import Positions
 from segmenters.wording import counted, size
 from train.errors import as_config_error
 from train.fit.flops import counter
-from train.fit.plan.memory import Step, activations, attention_of, count_weights
+from train.fit.memory import Step, activations, attention_of, count_weights
 from train.report.formats import short
 
 _NOTHING = {"_target_": "bipe.encodings.NoPE"}

@@ -21,11 +21,11 @@ from train.data.preparing.statistics import (
     Shares,
 )
 from train.data.preparing.work import Work
-from train.data.reading import SPLITS
 from train.data.reading.documents import NOTHING
 from train.data.store import folder as top
 from train.data.store.shards import open_dataset
 from train.disk.files import write_whole
+from train.disk.manifest import SPLITS
 from train.errors import DataError
 
 _EXAMPLES = 5

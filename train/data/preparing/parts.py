@@ -17,9 +17,9 @@ from segmenters.wording import counted
 from train.data.preparing.duplicates import duplicates_of, hash_of, store_hashes
 from train.data.preparing.statistics import Flaws, Lengths, Sample, Shares
 from train.data.preparing.work import Work
-from train.data.reading import SPLITS
 from train.data.reading.documents import Bad, Document, grouped
 from train.data.store.writer import ShardWriter
+from train.disk.manifest import SPLITS
 from train.errors import DataError
 
 BATCH_CHARACTERS = 2_000_000

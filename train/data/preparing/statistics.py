@@ -21,8 +21,8 @@ import numpy.typing as npt
 from segmenters.base import Cuts
 from segmenters.show import Distribution
 from segmenters.wording import counted
-from train.data.reading import SPLITS
 from train.data.reading.documents import BROKEN, REPLACEMENT, Document, Reader
+from train.disk.manifest import SPLITS
 from train.errors import DataError
 
 # Left edges of the bins; the last one is open to the right.

@@ -1,3 +1,1 @@
 """Where documents come from: files, the hub, generated and installed text."""
-
-SPLITS = ("train", "validation", "test")

@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import Any, Literal
 
 from segmenters.fields import KNOWN_FIELDS, NESTING_FIELDS
-from train.data.reading import SPLITS
 from train.data.reading.documents import Document, Reader, Share
+from train.disk.manifest import SPLITS
 from train.errors import DataError
 
 SOME, MANY = 9, 500  # documents

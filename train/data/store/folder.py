@@ -16,10 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from train.data.reading import SPLITS
 from train.disk.files import checksum, is_name, remove, sync, write_whole, writing
 from train.disk.lock import locked
-from train.disk.manifest import load, store
+from train.disk.manifest import SPLITS, load, store
 from train.errors import DataError
 
 FORMAT = "bipe-data"

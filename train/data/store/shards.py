@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from segmenters.align import MAX_LEVELS
 from train.disk.files import checksum, differing, is_name, sha256
 from train.disk.manifest import load
 from train.errors import DataError
@@ -77,6 +76,7 @@ LevelWish = int | str | Sequence[str]
 Coarser = int | Sequence[LevelWish]  # further levels that are read: as many, or these
 FORMAT = "bipe-shards"
 VERSION = 2
+MAX_LEVELS = 7  # the bits of a mark, a byte, besides that of documents
 MANIFEST = "manifest.json"
 _WIDTHS = {"uint16": 2, "uint32": 4}
 _BLOCK = 1 << 22  # tokens

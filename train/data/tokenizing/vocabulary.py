@@ -16,11 +16,12 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import tokenizers
 from tokenizers import AddedToken, decoders, models, pre_tokenizers, trainers
 
-from train.data.tokenizing import CONFIG, sentencepiece_model, tiktoken_ranks
+from train.data.tokenizing import sentencepiece_model, tiktoken_ranks
 from train.data.tokenizing.chunks import steps_of
 from train.data.tokenizing.tiktoken_ranks import END, PATTERNS, byte_level
 from train.data.tokenizing.tokenizers import SAMPLES, Tokenizer
 from train.disk.files import read_json
+from train.disk.manifest import TOKENIZER_CONFIG
 from train.errors import DataError
 
 _KNOWN_ENDS = (END, "</s>", "<|end_of_text|>", "<eos>", "<|im_end|>", "[SEP]")
@@ -141,7 +142,7 @@ class LoadTokenizer:
 
     def fingerprint(self) -> dict[str, Any]:
         file = _find(Path(self.path))
-        files = [file, *filter(Path.exists, [file.parent / CONFIG])]
+        files = [file, *filter(Path.exists, [file.parent / TOKENIZER_CONFIG])]
         digest = hashlib.sha256(b"".join(map(Path.read_bytes, files)))
         if (prepared := _prepared(file).get("eos_id")) is not None:
             digest.update(str(prepared).encode())
@@ -159,7 +160,7 @@ class LoadTokenizer:
         if not (piece := _named(file, "bos_token") or next(around, None)):
             raise DataError(
                 "the tokenizer has no beginning-of-document token; name it as bos_token in "
-                f"{CONFIG}, or set corpus.tokenizer.bos=none"
+                f"{TOKENIZER_CONFIG}, or set corpus.tokenizer.bos=none"
             )
         return str(piece)
 
@@ -217,7 +218,7 @@ def _find(path: Path) -> Path:
 
 
 def _config(file: Path) -> dict[str, Any]:
-    path = file.parent / CONFIG
+    path = file.parent / TOKENIZER_CONFIG
     if not path.exists():
         return {}
     if (found := read_json(path)) is None:
@@ -249,7 +250,7 @@ def _opened(file: Path, *, pattern: str | None) -> tokenizers.Tokenizer:
         raise
     except Exception as fault:  # `tokenizers` raises Exception itself
         raise DataError(f"{file}: not a fast tokenizer: {fault}") from None
-    return _configured(fast, file.parent / CONFIG)
+    return _configured(fast, file.parent / TOKENIZER_CONFIG)
 
 
 def _configured(fast: tokenizers.Tokenizer, path: Path) -> tokenizers.Tokenizer:

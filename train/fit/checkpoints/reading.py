@@ -18,8 +18,7 @@ from train.data.rows.sets import DataSets
 from train.disk.files import read_json, sha256
 from train.errors import DataError, RunError
 from train.fit import runs
-from train.fit.checkpoints import shards
-from train.fit.checkpoints.places import Place, checkpoints, describe, find_place, manifest_of
+from train.fit.checkpoints import Place, checkpoints, describe, find_place, manifest_of, shards
 from train.fit.lora import merged
 
 log = logging.getLogger(__name__)

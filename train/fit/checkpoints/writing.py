@@ -21,8 +21,7 @@ from torch import Tensor
 
 from train.disk.files import Output, write_whole
 from train.errors import RunError
-from train.fit.checkpoints import shards
-from train.fit.checkpoints.places import checkpoints, manifest_of, step_of
+from train.fit.checkpoints import checkpoints, manifest_of, shards, step_of
 from train.fit.checkpoints.reading import fault_of, read, weights_of
 from train.fit.checkpoints.shards import Background
 from train.fit.parallel.sharded import full_state

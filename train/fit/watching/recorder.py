@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from bipe.build import TARGET, build
-from train.config.check import LOGGER
+from train.config.sections import LOGGER
 from train.disk.files import read_json, read_lines, read_numbers, unsynced, write_whole
 from train.fit.watching.loggers import About, OfLightning, RunLogger
 

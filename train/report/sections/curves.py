@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from train.fit.checkpoints.places import tokens_at
+from train.fit.checkpoints import tokens_at
 from train.report.content import (
     Block,
     Cell,

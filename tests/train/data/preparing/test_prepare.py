@@ -18,13 +18,13 @@ from train.data.preparing import duplicates
 from train.data.preparing.duplicates import hash_of
 from train.data.preparing.engines import Local
 from train.data.preparing.source import Datatrove, Length, Source
-from train.data.reading import SPLITS
 from train.data.reading import documents as parts
 from train.data.reading.files import JSONL, TextFiles
 from train.data.reading.split import Split
 from train.data.store.folder import read_top
 from train.data.store.shards import open_dataset
 from train.data.tokenizing.vocabulary import LoadTokenizer, TrainBPE
+from train.disk.manifest import SPLITS
 from train.errors import DataError
 
 SPLIT = Split(validation=0.2, test=0.3)

@@ -14,7 +14,6 @@ from segmenters import Auto, Coq, Given, Lines, Mixed, Sentences
 from tests.train.data.corpora import as_lines, write_rows
 from train.data.preparing.engines import Slurm
 from train.data.preparing.source import Corpus, Datatrove, Length
-from train.data.reading import SPLITS
 from train.data.reading.corpora import PackageCode
 from train.data.reading.documents import REPLACEMENT, Document, clean, unwrap
 from train.data.reading.encodings import decode
@@ -24,6 +23,7 @@ from train.data.reading.hub import HuggingFace
 from train.data.reading.repositories import Repositories
 from train.data.reading.split import Split
 from train.data.tokenizing.vocabulary import TrainBPE
+from train.disk.manifest import SPLITS
 from train.errors import DataError
 from train.tasks.arithmetic.chains import ArithmeticChains
 

@@ -15,6 +15,16 @@ import torch
 from bipe.build import TARGET
 from bipe.checkpoint import CONFIG as MODEL_CONFIG
 from bipe.decoder import DecoderConfig
+from train.commands.before.plan.reckoning import (
+    Data,
+    Device,
+    Measured,
+    Placing,
+    Plan,
+    Schedule,
+    make_plan,
+)
+from train.commands.before.plan.text import as_numbers, lines
 from train.commands.extend import stretched
 from train.commands.pretrain import decoder_of, default_name, rows_of
 from train.config import Config, encoding_name
@@ -29,8 +39,6 @@ from train.fit.checkpoints.reading import find_base_run
 from train.fit.flops import step_flops
 from train.fit.machine import fast_precision, placed
 from train.fit.optim import optimizer_of
-from train.fit.plan.plan import Data, Device, Measured, Placing, Plan, Schedule, make_plan
-from train.fit.plan.text import as_numbers, lines
 from train.ranks import world
 
 _NO_DATA = Data(sources=(), document=None, shared=0.0, validation_rows=0)

@@ -16,9 +16,7 @@ from bipe.encodings.base import as_scheme
 from segmenters.wording import counted, size
 from train.data.rows.datamodule import LMDataModule
 from train.fit.machine import free_memory
-from train.fit.optim import muon
-from train.fit.parallel.sharded import Sharded
-from train.fit.plan.memory import (
+from train.fit.memory import (
     USABLE,
     WEIGHT,
     Step,
@@ -28,6 +26,8 @@ from train.fit.plan.memory import (
     placed,
     rows_at_once,
 )
+from train.fit.optim import muon
+from train.fit.parallel.sharded import Sharded
 
 log = logging.getLogger("bipe")
 _CURE = "set recompute=true, or trainer=fsdp2 on several devices"

@@ -20,7 +20,7 @@ from train.data.rows.choices import MicroBatch, uneven
 from train.fit import runs
 from train.fit.flops import PEAK, Flops, step_flops
 from train.fit.machine import free_memory
-from train.fit.plan.memory import (
+from train.fit.memory import (
     DENSE,
     USABLE,
     Device,

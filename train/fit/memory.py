@@ -34,7 +34,7 @@ from bipe.loss import BLOCK_NUMBERS, CPU_CHUNK, DEVICE_CHUNK
 from bipe.positions import Positions
 from train.data.rows.choices import MicroBatch
 from train.fit.flops import block_weights
-from train.fit.watching.index_counts import BINS, LEVELS
+from train.fit.watching.counts import BINS, LEVELS
 
 WEIGHT = 4  # bytes: weights, gradients and moments are float32
 USABLE = 0.85  # of the memory that is free: for what is not counted, see above

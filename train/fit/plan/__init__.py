@@ -1,1 +1,0 @@
-"""What a training will need, told before it runs: model, work, memory, time, disk."""
