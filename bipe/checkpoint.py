@@ -176,7 +176,7 @@ def whole_folder(folder: str | os.PathLike[str], beside: Mapping[str, str]) -> I
         for name, text in beside.items():
             (fresh / name).write_text(text, encoding="utf-8", newline="\n")
         yield fresh
-        for path in fresh.iterdir():
+        for path in filter(Path.is_file, fresh.rglob("*")):
             path.chmod(0o644)
             with path.open("rb") as file:
                 os.fsync(file.fileno())

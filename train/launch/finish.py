@@ -158,10 +158,10 @@ def _is_copy(folder: Path, *, of: Place, cooldown: int | None) -> bool:
 
 def _copy(place: Place, folder: Path) -> None:
     """Copy what a run had at a checkpoint into a new folder, which is whole or absent."""
+    from bipe.checkpoint import whole_folder
+
     assert place.checkpoint is not None
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    try:
+    with whole_folder(folder, {runs.METRICS: _lines_to(place)}) as fresh:
         into = fresh / runs.CHECKPOINTS
         shutil.copytree(place.folder, into / runs.MODEL)
         if place.checkpoint.is_dir():
@@ -172,12 +172,6 @@ def _copy(place: Place, folder: Path) -> None:
         for name in (runs.CONFIG, runs.SESSIONS):
             if (place.home / name).is_file():
                 shutil.copy2(place.home / name, fresh)
-        (fresh / runs.METRICS).write_text(_lines_to(place), encoding="utf-8")
-        fresh.chmod(0o755)
-        fresh.rename(folder)
-    except BaseException:
-        shutil.rmtree(fresh, ignore_errors=True)
-        raise
 
 
 def _lines_to(place: Place) -> str:

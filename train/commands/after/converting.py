@@ -4,9 +4,7 @@ Needs no transformers. What is read is checked first, and a folder is written wh
 """
 
 import json
-import shutil
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,7 +16,7 @@ from safetensors import safe_open
 from torch import Tensor
 
 from bipe import Decoder
-from bipe.checkpoint import save_model
+from bipe.checkpoint import save_model, whole_folder
 from bipe.encodings.base import reads_segments
 from bipe.layouts.folders import MODEL_TYPE, SHARD_BYTES, read_folder, write_folder
 from bipe.layouts.portable import of_decoder
@@ -145,15 +143,8 @@ def to_bipe(
     kept = read_files(folder, names=_KEPT)
     if stored or CARD not in kept:
         kept[CARD] = card(model, notes, name=out.name)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
-    try:
+    with whole_folder(out, {}) as fresh:
         save_model(model, fresh / runs.MODEL, notes=notes, beside={**files, **kept})
-        fresh.chmod(0o755)
-        fresh.rename(out)
-    except BaseException:
-        shutil.rmtree(fresh, ignore_errors=True)
-        raise
     return _said(out, "bipe", str(model.tokens.weight.dtype).removeprefix("torch."))
 
 
