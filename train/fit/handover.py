@@ -135,7 +135,7 @@ def notes_of_training(config: Mapping[str, Any], *, command: str) -> dict[str, A
 def write_shared(
     model: Decoder, folder: Path, *, notes: Mapping[str, Any], files: Mapping[str, str]
 ) -> None:
-    """Write what all checkpoints of a run share (places.py), before the first of them."""
+    """Write what all checkpoints of a run share (checkpoints/), before the first one."""
     shared = folder / runs.CHECKPOINTS / runs.MODEL
     shared.mkdir(parents=True, exist_ok=True)
     held = merged(model.state_dict())

@@ -1,9 +1,9 @@
-"""The folder of a run: its files, and who may write into it (checkpoints/places.py finds runs).
+"""The folder of a run: its files, and who may write into it (checkpoints/__init__.py finds runs).
 
 RUN/config.yaml        the whole configuration, without secrets, as the run began or was replanned
 RUN/sessions.jsonl     one line each time that it was started (record.py)
 RUN/metrics.csv        one line every few steps
-RUN/checkpoints/       to resume from, and models as well (checkpoints/places.py)
+RUN/checkpoints/       to resume from, and models as well (checkpoints/__init__.py)
 RUN/model/             the trained model, tokenizer, segmenter and card (bipe.checkpoint)
 RUN/evaluation.jsonl   results of `bipe evaluate`, one row per line (evals/rows.py)
 RUN/environment.json   the machine of the evaluation

@@ -1,7 +1,7 @@
 """A trained run as others see it: what it is, what it cost, and which runs differ only by seed.
 
 It is read from the run's folder (runs.py), of the weights only the shapes, and without torch. A
-checkpoint of a run is one too (checkpoints/places.py).
+checkpoint of a run is one too (checkpoints/__init__.py).
 """
 
 import math

@@ -133,8 +133,8 @@ def _meant(command: Command, word: str) -> str:
 def opened(word: str) -> str:
     """Return an override that sets a nested key whether or not the YAML contains it.
 
-    Hydra needs "++" for a key that the YAML lacks (check.py checks that it exists), and ~stretch
-    for stretch=null.
+    Hydra needs "++" for a key that the YAML lacks (config/sections.py checks that it exists), and
+    ~stretch for stretch=null.
     """
     name, _, value = word.partition("=")
     if value == "null":
