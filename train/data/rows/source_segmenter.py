@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from bipe.build import NAMES_CODE, TARGET, build, find, reach
-from segmenters import registry
 from segmenters.base import Segmenter
 from segmenters.levels.levels import Levels
+from segmenters.registry import SEGMENTERS, segmenter_class
+from segmenters.registry import make as make_by_name
 from segmenters.wording import visible
 from train.data.rows.sets import DataSets, read_by
 from train.data.store.folder import SEGMENTER
@@ -133,7 +134,7 @@ def _chosen(
         return first
     likeness = dict.fromkeys(found, (0, 0))
     if text is not None:
-        wanted = plain(registry.make("auto").choose(text=text, name=name).fingerprint())
+        wanted = plain(make_by_name("auto").choose(text=text, name=name).fingerprint())
         likeness = {source: _likeness(each, wanted) for source, each in found.items()}
     source = max(found, key=lambda each: likeness[each])
     if rank() == 0:
@@ -222,13 +223,13 @@ def built(wish: str, *, option: str = "--segmenter") -> Segmenter:
     name, _, rest = wish.partition(":")
     given: dict[str, Any] = {}
     where = f"{option} {name}: "
-    make: Callable[..., Segmenter] = functools.partial(registry.make, name)
+    make: Callable[..., Segmenter] = functools.partial(make_by_name, name)
     if "." in name and option == "--segmenter":
         make = kind = _own_class(name, where)
-    elif name in registry.SEGMENTERS:
-        kind = registry.segmenter_class(name)
+    elif name in SEGMENTERS:
+        kind = segmenter_class(name)
     else:
-        raise UserError(f"{option}: there is no {name!r}; {nearest(name, registry.SEGMENTERS)}")
+        raise UserError(f"{option}: there is no {name!r}; {nearest(name, SEGMENTERS)}")
     known = [field.name for field in dataclasses.fields(kind)]
     for pair in filter(None, _pairs(rest)):
         key, equals, value = pair.partition("=")
