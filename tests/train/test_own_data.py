@@ -13,8 +13,7 @@ from train.errors import DataError
 from train.evals.rows import FILE, Journal
 from train.fit import runs
 from train.fit.checkpoints import Place
-from train.fit.runs import data_of_run, data_of_runs
-from train.fit.trained_run import read_run
+from train.fit.trained_run import data_of_run, data_of_runs, read_run
 from train.launch.run import run_command
 
 PROMPT = ("--prompt", "It was late. She", "generate.max_new=2")

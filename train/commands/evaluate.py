@@ -34,7 +34,6 @@ from train.evals.probes.measure import NAMES, Plan, Probe
 from train.evals.rows import FILE, Journal, left_out
 from train.evals.texts import HeldOut
 from train.evals.variants import variants
-from train.fit import runs
 from train.fit.checkpoints import (
     Place,
     at_step,
@@ -45,7 +44,7 @@ from train.fit.checkpoints import (
     whole_checkpoints,
 )
 from train.fit.checkpoints.reading import load_place
-from train.fit.trained_run import TrainedRun, read_run
+from train.fit.trained_run import TrainedRun, data_of_runs, read_run
 
 T = TypeVar("T")
 
@@ -59,7 +58,7 @@ def evaluate(config: Config) -> list[Path]:
     # Runs that read the same levels of the same data have their held-out text in common.
     measured: dict[str, tuple[int, HeldOut, dict[str, Measurement]]] = {}
     jobs: list[Job] = []
-    of_runs = runs.data_of_runs(trained, asked=config.data, out=config.out)
+    of_runs = data_of_runs(trained, asked=config.data, out=config.out)
     for run, data in zip(trained, of_runs, strict=True):
         own, levels = replace(config, data=data), read_by(run.notes)
         key = f"{data} {levels}"

@@ -19,8 +19,7 @@ import contextlib
 import hashlib
 import json
 import shutil
-import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from bipe.build import reach
-from train.data.store.folder import MANIFEST, differences, folders_of, override_of, read_top
+from train.data.store.folder import differences
 from train.disk.files import read_yaml, user_state, write_whole
 from train.disk.lock import locked
 from train.disk.manifest import redacted
@@ -40,7 +39,6 @@ from train.fit.checkpoints import MODEL as MODEL
 
 if TYPE_CHECKING:
     from train.config import IfExists
-    from train.fit.trained_run import TrainedRun
 
 Data = str | list[str] | dict[str, str]
 SESSIONS = "sessions.jsonl"
@@ -250,49 +248,6 @@ def data_of(config: Mapping[str, Any], home: Path) -> Any:
     data, beside = config.get("data"), home.parent / "data"
     lost = data is None or (isinstance(data, str) and not Path(data).is_dir())
     return str(beside) if lost and beside.is_dir() else data
-
-
-def data_of_run(run: TrainedRun, *, asked: Data, out: str) -> Data:
-    """Return the data to measure a run on: those asked for, those of `out` if they fit, or its own.
-
-    asked: those of `out` count as not asked for. Raises DataError if there are none of these.
-    """
-    taken = asked
-    if asked == f"{out}/data" and not _fits(Path(asked), run.notes):
-        taken = data_of(run.config, run.folder)
-        if taken is None or not _are_there(taken):
-            named = "does not name its data" if taken is None else f"{override_of(taken)} is gone"
-            raise DataError(
-                f"{run.folder}: {named}, and {asked} holds none with its tokenizer: set data=FOLDER"
-            )
-    for folder in folders_of(taken).values():
-        read_top(folder)
-    return taken
-
-
-def _are_there(data: Data) -> bool:
-    return all((folder / MANIFEST).is_file() for folder in folders_of(data).values())
-
-
-def _fits(folder: Path, notes: Mapping[str, Any]) -> bool:
-    """Return whether a folder has data that a model of these notes can read."""
-    there = (folder / MANIFEST).is_file()
-    return there and not other_tokenizer(notes, read_top(folder)["tokenizer"])
-
-
-def data_of_runs(found: Sequence[TrainedRun], *, asked: Data, out: str) -> list[Data]:
-    """Return the data to measure each run on, and say which, where they were not asked for."""
-    taken = [data_of_run(run, asked=asked, out=out) for run in found]
-    names: dict[str, dict[str, None]] = {}
-    for run, data in zip(found, taken, strict=True):
-        if data != asked:
-            names.setdefault(override_of(data), {})[run.name] = None
-    why = "has another tokenizer" if _are_there(asked) else "holds no data"
-    for word, of in names.items():
-        listed = ", ".join(of) if len(of) < 4 else f"{len(of)} runs"
-        told = f"bipe: {listed}: {word}, as in training, since {asked} {why}"
-        print(told, file=sys.stderr, flush=True)
-    return taken
 
 
 def other_tokenizer(notes: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:

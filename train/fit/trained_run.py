@@ -1,10 +1,11 @@
-"""A trained run as others see it: what it is, what it cost, and which runs differ only by seed.
+"""A trained run as others see it: what it is and cost, which differ only by seed, and its data.
 
 It is read from the run's folder (runs.py), of the weights only the shapes, and without torch. A
 checkpoint of a run is one too (checkpoints/__init__.py).
 """
 
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,8 +17,9 @@ from safetensors import SafetensorError
 from bipe.build import TARGET
 from bipe.sealing import CONFIG, WEIGHTS, read_config, read_shapes
 from train.config import encoding_name
+from train.data.store.folder import MANIFEST, folders_of, override_of, read_top
 from train.disk.files import read_numbers
-from train.errors import RunError
+from train.errors import DataError, RunError
 from train.fit import runs
 from train.fit.checkpoints import Place, describe
 
@@ -178,3 +180,46 @@ def stem(folder: str, seed: int | None) -> str:
         if name.endswith(end):
             return name.removesuffix(end) + tail
     return folder
+
+
+def data_of_run(run: TrainedRun, *, asked: runs.Data, out: str) -> runs.Data:
+    """Return the data to measure a run on: those asked for, those of `out` if they fit, or its own.
+
+    asked: those of `out` count as not asked for. Raises DataError if there are none of these.
+    """
+    taken = asked
+    if asked == f"{out}/data" and not _fits(Path(asked), run.notes):
+        taken = runs.data_of(run.config, run.folder)
+        if taken is None or not _are_there(taken):
+            named = "does not name its data" if taken is None else f"{override_of(taken)} is gone"
+            raise DataError(
+                f"{run.folder}: {named}, and {asked} holds none with its tokenizer: set data=FOLDER"
+            )
+    for folder in folders_of(taken).values():
+        read_top(folder)
+    return taken
+
+
+def _are_there(data: runs.Data) -> bool:
+    return all((folder / MANIFEST).is_file() for folder in folders_of(data).values())
+
+
+def _fits(folder: Path, notes: Mapping[str, Any]) -> bool:
+    """Return whether a folder has data that a model of these notes can read."""
+    there = (folder / MANIFEST).is_file()
+    return there and not runs.other_tokenizer(notes, read_top(folder)["tokenizer"])
+
+
+def data_of_runs(found: Sequence[TrainedRun], *, asked: runs.Data, out: str) -> list[runs.Data]:
+    """Return the data to measure each run on, and say which, where they were not asked for."""
+    taken = [data_of_run(run, asked=asked, out=out) for run in found]
+    names: dict[str, dict[str, None]] = {}
+    for run, data in zip(found, taken, strict=True):
+        if data != asked:
+            names.setdefault(override_of(data), {})[run.name] = None
+    why = "has another tokenizer" if _are_there(asked) else "holds no data"
+    for word, of in names.items():
+        listed = ", ".join(of) if len(of) < 4 else f"{len(of)} runs"
+        told = f"bipe: {listed}: {word}, as in training, since {asked} {why}"
+        print(told, file=sys.stderr, flush=True)
+    return taken

@@ -25,7 +25,7 @@ from train.disk.files import read_json
 from train.errors import ConfigError, DataError, MissingPackage, UserError, install_command
 from train.fit import runs
 from train.fit.checkpoints import find_place, find_places
-from train.fit.trained_run import read_run
+from train.fit.trained_run import data_of_run, data_of_runs, read_run
 
 log = logging.getLogger("bipe")
 
@@ -99,7 +99,7 @@ def require_folders(config: Config, *, command: str) -> None:
         if (asked := config.evaluate.long_ppl) is not None and asked.evaluator is not None:
             _refuse_foreign(asked.evaluator, key="evaluate.long_ppl.evaluator")
         for found in find_places(config.evaluate.runs, key="evaluate.runs"):
-            runs.data_of_run(read_run(found), asked=config.data, out=config.out)
+            data_of_run(read_run(found), asked=config.data, out=config.out)
     if command == "generate":
         require_run(config.generate.run, key="generate.run")
     if command == "pretrain":
@@ -115,7 +115,7 @@ def data_of_study(places: str | list[str], config: Config) -> runs.Data:
     """Return the data that all runs in these places share, or else what is set."""
     with suppress(UserError, OSError):
         found = [read_run(place) for place in find_places(places)]
-        first, *others = runs.data_of_runs(found, asked=config.data, out=config.out)
+        first, *others = data_of_runs(found, asked=config.data, out=config.out)
         if all(each == first for each in others):
             return first
     return config.data
