@@ -18,7 +18,7 @@ from train.data.rows.sets import DataSets
 from train.disk.files import read_json, sha256
 from train.errors import DataError, RunError
 from train.fit import runs
-from train.fit.checkpoints import Place, checkpoints, describe, find_place, manifest_of, shards
+from train.fit.checkpoints import Place, checkpoints, describe, find_place, manifest_of
 from train.fit.lora import merged
 
 log = logging.getLogger(__name__)
@@ -107,6 +107,8 @@ def read(path: Path, *, weights_only: bool = False) -> dict[str, Any]:
     weights_only: leave out the state of the optimizer, if it lies apart.
     """
     if path.is_dir():
+        from train.fit.checkpoints import shards  # torch.distributed, which takes a second
+
         return shards.load_whole(path, weights_only=weights_only)
     try:
         found: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
@@ -141,6 +143,8 @@ def remove_unfinished(folder: Path) -> None:
 def fault_of(path: Path) -> str | None:
     """Return why a checkpoint cannot be used, by its size and checksum, or None."""
     if path.is_dir():
+        from train.fit.checkpoints import shards
+
         return shards.fault_of(path)
     expected = (read_json(manifest_of(path)) or {}).get("sha256")
     if expected is None:
