@@ -22,7 +22,7 @@ demo: .venv/demo.done
 	@echo "Training and measuring rope, bipe_rope, alibi and bipe_alibi, $(CORES) at a time ..."
 	@printf '%s\n' rope bipe_rope alibi bipe_alibi | xargs -P $(CORES) -I NAME bash -o pipefail -c \
 		'{ $(BIPE) pretrain $(DEMO) encoding=NAME && $(BIPE) evaluate $(DEMO) evaluate.runs=runs/demo/NAME && \
-		{ [ NAME != bipe_rope ] || $(BIPE) report $(DEMO) report.figures=[]; }; } 2>&1 | sed "s/^/NAME: /"'
+		{ [ NAME != bipe_rope ] || $(BIPE) report $(DEMO); }; } 2>&1 | sed "s/^/NAME: /"'
 	$(BIPE) report $(DEMO)
 
 arithmetic: .venv/demo.done
