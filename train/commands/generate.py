@@ -166,7 +166,7 @@ def segmenter_of(
 
 
 def marker_of(
-    prompt: str, *, tokenizer: Tokenizer, segmenter: Segmenter, name: str | None, levels: int = 1
+    prompt: str, *, tokenizer: Tokenizer, segmenter: Segmenter, name: str | None, levels: int
 ) -> TokenMarker:
     """Return the marker of the tokens of the prompt and of its continuation.
 
