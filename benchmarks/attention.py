@@ -116,6 +116,8 @@ def candidate(name: str, at: Positions, given: argparse.Namespace) -> Attention:
 
 def names_of(given: argparse.Namespace) -> list[str]:
     paths = ON_GPU if torch.cuda.is_available() else ON_CPU
+    if torch.cuda.is_available() and given.documents > 1:
+        paths = ("flex", "masked")  # the other one has no mask
     known = {
         "paths": ["BiPE-RoPE", *(f"BiPE-ALiBi, {path}" for path in paths)],
         "encodings": [f"{kind}{over}" for kind in KINDS.split() for over in ("", ", segments")],

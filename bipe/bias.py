@@ -243,6 +243,7 @@ class GateBias(OfIds):
         """Return the bias, given the gates of all keys."""
         new = torch.ones_like(self.k_ids, dtype=torch.bool)
         new[:, 1:] = self.k_ids[:, 1:] != self.k_ids[:, :-1]
+        # In float64: single gates would be lost in the sum over a long row.
         row = -(gates.double() * new[:, None]).cumsum(-1)
         return RowBias(q_row=row[..., row.shape[-1] - self.q_ids.shape[1] :], k_row=row)
 
@@ -302,6 +303,7 @@ def add_biases(*biases: Bias | None) -> Bias | None:
 
 
 def _centred(row: Tensor) -> Tensor:
+    # On the middle: what is left is at most half as large as from an end.
     return row - row[..., row.shape[-1] // 2, None]
 
 

@@ -143,9 +143,8 @@ def faults_of(
     arguments: Mapping[Any, Any],
     schema: Callable[..., Any],
     *,
-    allowed: tuple[str, ...] = ALLOWED,
-    path: str = "",
-    name: str | None = None,
+    allowed: tuple[str, ...],
+    name: str,
     calls: bool = True,
 ) -> list[str]:
     """Return all faults of the arguments of a call, and of the calls inside them.
@@ -155,9 +154,9 @@ def faults_of(
     """
     plan = _Plan(allowed, calls=calls)
     try:
-        plan.arguments(schema, arguments, path, name=name, loose=ANY_KIND)
+        plan.arguments(schema, arguments, "", name=name, loose=ANY_KIND)
     except RecursionError:
-        plan.faults.append(f"{path or 'a value'} is nested too deeply")
+        plan.faults.append("a value is nested too deeply")
     return plan.faults
 
 
@@ -169,7 +168,7 @@ class _Plan:
 
     def value(self, value: Any, hint: Any, path: str, loose: Of | None = None) -> Callable[[], Any]:
         if isinstance(value, Mapping) and TARGET in value:
-            if not self.calls:
+            if not self.calls:  # only faults are asked for
                 return lambda: None
             return self._call(value, _asked(hint, self.allowed) or loose, path)
         if isinstance(value, Mapping):
@@ -177,6 +176,7 @@ class _Plan:
                 parts = self.arguments(section, value, path)
             else:
                 inner, parts = _inner(hint, Mapping), {}
+                # Beside calls, what is none and has a fault is probably a misspelt name of one.
                 full = [k for k, v in value.items() if isinstance(v, Mapping) and TARGET in v]
                 for key, each in value.items():
                     place, before = _join(path, key), len(self.faults)

@@ -61,7 +61,7 @@ class Cache:
         self._held: dict[Any, Held] = {}
         self._positions: Positions | None = None
         self._length = 0
-        self._unbroken = True
+        self._unbroken = True  # each row is one document without padding
 
     def __len__(self) -> int:
         """Return the tokens per row so far, padding included."""

@@ -111,6 +111,7 @@ def require_shapes(
     tokens = (config.vocab_size, config.width)
     own = held.get("tokens.weight")
     require(own == tokens, str(tokens), **{"tokens.weight": own})
+    # Before a loop over the layers that a header claims.
     if config.n_layer > len(held):
         raise ValueError(f"{len(held)} tensors are too few for n_layer={config.n_layer}")
     for _, node in nodes(config.encoding, "encoding"):

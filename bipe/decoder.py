@@ -185,6 +185,7 @@ class SelfAttention(nn.Module):
             k = attend.with_gates(k, x)
         if keep is not None:
             k, v = keep(k, v)
+        # The kernels take one width; what values are padded with is cut off again.
         heads = attend(q, k, padded(v, to=q))[..., : self.head_width]
         return self.output(heads.transpose(1, 2).flatten(-2))
 
@@ -289,6 +290,7 @@ class Decoder(nn.Module):
         keys_at = at if cache is None else cache.extend(at)
         x = self.tokens(tokens) if tokens.ndim == 2 else tokens
         x = self.scheme.embed(x, at)
+        # By scheme: layers of one scheme share its rotation and its attention.
         made: dict[int, tuple[Rotation | None, Attention, Append]] = {}
         for index, block in enumerate(self.blocks):
             scheme = of_layer(self.scheme, index)
@@ -380,6 +382,7 @@ class Decoder(nn.Module):
             # torch's CPU generator uses only 32 bits of a seed.
             stream = zlib.crc32(f"{seed}/{name}".encode())
             generator = torch.Generator().manual_seed(stream)
+            # On the CPU, so that every device starts alike.
             values = torch.empty(parameter.shape, device="cpu").normal_(generator=generator)
             yield name, values * std
 

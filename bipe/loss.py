@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-IGNORE = -100
+IGNORE = -100  # the default of torch.nn.functional.cross_entropy, which `token_nll` relies on
 # Tokens per chunk: few enough for memory, enough to fill the device.
 CPU_CHUNK = 1024
 DEVICE_CHUNK = 4096
@@ -131,10 +131,12 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
                 if each is not None:
                     begin = start + place * block
                     each[begin : begin + len(y)] = losses[:, 0]
+            # By now `logits` holds their gradients.
             if d_hidden is not None:
                 d_hidden[part] = logits @ weight
             if d_head is not None:
                 d_head += logits.T @ hidden[part]
+        # The loss is a scalar, so the backward pass only scales these.
         ctx.save_for_backward(d_hidden, d_head)
         ctx.head_dtype = head.dtype
         return total

@@ -128,6 +128,7 @@ class Positions:
         if carry is not None and len(carry.token) != len(marks):
             raise ValueError(f"carry must be of {len(marks)} rows, was of {len(carry.token)}")
         at = torch.arange(marks.shape[-1], device=marks.device)
+        # In all lists below: the document first, then the levels from the coarsest to the finest.
         bits = range(SEGMENT_BIT + level + levels - 1, SEGMENT_BIT + level - 1, -1)
         opens = _openings(marks, at, padding=padding, carried=carry is not None, bits=bits)
         if carry is not None and levels > 1 and len(carry.levels) != levels:
@@ -145,6 +146,7 @@ class Positions:
         before: tuple[Tensor | None, ...] = (None,) * (3 + levels)
         document, place = counts[0] - 1, at.expand_as(marks)
         if carry is not None:
+            # No token of this row opens the document that is carried on.
             document = counts[0] + carry.document[:, None]
             before = (carry.token, carry.inter, carry.intra, *carry.levels)
         token = within(place, starts[0], before[0])
@@ -239,6 +241,7 @@ def _openings(
     if padding is not None:
         starts = [start & ~padding for start in starts]
     if not carried:
+        # The only token in the row that is no padding, and the first such.
         first = at == 0 if padding is None else (~padding).cumsum(-1) * ~padding == 1
         starts[0] = starts[0] | first
     return list(itertools.accumulate(starts, operator.or_))

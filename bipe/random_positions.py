@@ -139,6 +139,7 @@ def row_keys(tokens: Ids, *, seed: int, step: int) -> Int[Tensor, " batch"]:
     """Return a key per row, computed from all its tokens."""
     place = torch.arange(tokens.shape[1], device=tokens.device)
     key = mixed(mixed(tokens + 1) + place).sum(-1)
+    # An odd factor keeps seeds different modulo 2^64, and the steps of two seeds from meeting.
     return mixed(key + _wrapped(seed * 0x632BE59BD9B4E019 + step))
 
 
@@ -149,6 +150,7 @@ def _of_document(ids: Tensor, document: Tensor, reduce: Literal["amin", "amax"])
 
 def uniform(keys: Int[Tensor, " ..."], number: int) -> Float[Tensor, " ..."]:
     """Return the `number`-th random number of each key: float64, from 0 to below 1."""
+    # Likewise the numbers of neighbouring keys.
     bits = _shifted(mixed(keys + _wrapped(number * 0xD1342543DE82EF95)), 64 - _FRACTION_BITS)
     return bits.double() * 2.0**-_FRACTION_BITS
 

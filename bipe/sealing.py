@@ -32,6 +32,7 @@ def sealed(content: Mapping[str, Any]) -> str:
     """Return the JSON text of a mapping with its seal."""
     unsealed = {key: value for key, value in content.items() if key != SEAL}
     blank = json.dumps({**unsealed, SEAL: _ZEROS}, indent=1) + "\n"
+    # The digest takes the place of the last zeros.
     return hashlib.sha256(blank.encode()).hexdigest().join(blank.rsplit(_ZEROS, 1))
 
 

@@ -303,7 +303,7 @@ def _copied(value: Any) -> Any:
     return copy.copy(value) if isinstance(value, deque | array) else value
 
 
-_PIECE = 1 << 16
+_PIECE = 1 << 16  # characters
 
 
 def in_pieces(machine: Machine, text: str) -> Iterator[int]:
@@ -364,6 +364,7 @@ class Nested(Machine):
         count, past = bisect_right(self.cuts, known), 0
         for cut in self.cuts[:count]:
             first = past
+            # Several ends may move to one cut, and a cut without an end is of the finer level only.
             while past < len(self.ends) and self.ends[past] <= cut:
                 past += 1
             if past > first:

@@ -32,9 +32,7 @@ def texts(meta: Mapping[str, Any]) -> dict[str, str]:
     return {key: value for key, value in found.items() if value}
 
 
-def kept_fields(
-    row: Mapping[str, Any], keys: Sequence[str] = KNOWN_FIELDS, *, whole: bool = False
-) -> dict[str, Any]:
+def kept_fields(row: Mapping[str, Any], keys: Sequence[str], *, whole: bool) -> dict[str, Any]:
     """Return the named fields of a row, nested ones nested; `whole`: also what is no short name."""
     kept = {key: row[key] for key in keys if _is_short(row.get(key)) or (whole and key in row)}
     for field in NESTING_FIELDS:

@@ -70,7 +70,7 @@ def after_space(text: str, places: Iterable[int]) -> Iterator[int]:
     return (past(SPACE, text, place) for place in places)
 
 
-def nested_end(text: str, place: int, pattern: re.Pattern[str], end: int = sys.maxsize) -> int:
+def nested_end(text: str, place: int, pattern: re.Pattern[str], end: int) -> int:
     """Return where a nest closes, by the groups `open` and `close`, else the end of the text."""
     depth = 0
     for match in pattern.finditer(text, place, end):

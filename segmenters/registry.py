@@ -97,6 +97,8 @@ _LANGUAGE_BY_SUFFIX, _LANGUAGE_BY_FILE, _ALIASES = (
 )
 _BY_SUFFIX, _BY_FILE, _BY_NAME = (_by(_ROUTES, field) for field in ("suffixes", "files", "names"))
 _BY_SET = {_NOT_A_NAME.sub("", name): route for name, route in _by(_ROUTES, "sets").items()}
+# Behind the name of a data set: its owner or configuration, or the buckets of CCNet
+# ("c4/en", "cc_en_head").
 _SEPARATOR = re.compile(r"[/:]|_(?=head|middle|tail|en_|all\b)")
 # ISO 639 codes of natural languages that are also names of programming languages.
 _BOTH: Final = frozenset(("cs", "pl", "sh", "sl", "ml", "mk", "kt", "hs", "ts", "tr", "ro", "io"))

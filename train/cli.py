@@ -17,8 +17,9 @@ from train.launch.commands import COMMANDS as _COMMANDS
 from train.launch.commands import HELP, Command, find, loaded
 from train.ranks import rank
 
+# The first words, with what they do: of several commands with one word, that of the word alone.
 COMMANDS = {each.word: _COMMANDS.get(each.word, each).does for each in _COMMANDS.values()}
-EXIT_FAULT = 2
+EXIT_FAULT = 2  # of what the user can fix; 1 is for bugs
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -53,12 +54,13 @@ def _main(words: list[str]) -> int:
         with suppress(Exception):  # a checkout that is not installed has no metadata
             number = version("bipe")
         print(f"bipe {number}")
-    elif not {*words[:1]} - {"help", *HELP} and len(words) < 2:
+    elif not {*words[:1]} - {"help", *HELP} and len(words) < 2:  # no words, or only such a one
         from train.launch.help_pages import usage
 
         print(usage())
     elif words[0] in ("help", *HELP):  # of a command, a group or a key
         of_command = words[1:] if words[1] in COMMANDS else ["pretrain", *words[1:]]
+        # --help, so that the first word of several commands is enough.
         command, rest = find([*of_command, "--help"])
         return _run(command, ["--help", *rest[:-1]])
     else:

@@ -214,7 +214,7 @@ def heard_or_not() -> redirect_stderr[Any]:
     return redirect_stderr(_Stderr(sys.stderr))  # type: ignore[type-var]
 
 
-def end_process(status: int, text: str, *, before: Callable[[], object] = lambda: None) -> NoReturn:
+def end_process(status: int, text: str, *, before: Callable[[], object]) -> NoReturn:
     """Say why, call `before`, and end this process, whatever becomes of both."""
     try:
         if text:

@@ -111,10 +111,13 @@ class _Part:
 def first_keys(q: Tensor, k: Tensor, row: Tensor, *, chunk: int, tolerance: float) -> Tensor:
     """Return the first key that each chunk of queries must visit: int64 [chunks, head]."""
     query, key = q.shape[2], k.shape[2]
+    # With a NaN all keys matter, so that it reaches the output.
     needed = least_bias(q, k, row, tolerance=tolerance).nan_to_num(-math.inf)
     chunks = -(-query // chunk)
     needed = F.pad(needed, (0, -query % chunk), value=math.inf)
     needed = needed.unflatten(-1, (chunks, chunk)).amin(-1)  # [b, h, chunks]
+    # The running maximum is sorted, and reaches `needed` with the first key that does; the
+    # earliest one of the batch counts.
     first = torch.searchsorted(row.cummax(-1).values, needed).amin(0).T.contiguous()
     starts = torch.arange(key - query, key, chunk)[:, None]
     return torch.minimum(first, starts) // _KEYS_STEP * _KEYS_STEP
@@ -128,6 +131,7 @@ def _parts(first: Tensor, q: Tensor, k: Tensor, chunk: int) -> Iterator[_Part]:
     query, key = q.shape[2], k.shape[2]
     past = key - query
     starts = torch.arange(past, key, chunk)[:, None]
+    # Of each chunk: the past that it visits, and on average half of itself.
     pairs = (starts - first + chunk / 2).sum() * chunk
     most = _WORTH_REDUCED if q.dtype.itemsize < 4 else _WORTH_KEYS
     if pairs > most * first.shape[1] * query * (past + query / 2):

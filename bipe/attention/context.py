@@ -82,7 +82,7 @@ class Context:
         rank, half = dist.get_rank(self.group), at.document.shape[1] // 2
         parts = []
         for queries, chunk in ((slice(0, half), rank), (slice(half, None), -1 - rank)):
-            stop = (chunk % (2 * self.size) + 1) * half
+            stop = (chunk % (2 * self.size) + 1) * half  # where the chunk ends in the row
             q_at, k_at = at[queries], self.row[:stop]
             parts.append((queries, stop, _choose(bias(q_at, k_at), q_at, k_at, path)))
         return functools.partial(_in_parts, parts=parts)

@@ -190,8 +190,12 @@ def choose_attention(
     if name == "chunked" and bias is None:
         raise ValueError("attention path 'chunked' needs a bias, got None")
     _same(name, q_at, k_at)
-    if name == "chunked" and k_at.packed and k_at.document.device.type != "cpu":
-        assert bias is not None
+    if k_at.packed and k_at.document.device.type != "cpu":
+        if name != "chunked" or bias is None:
+            raise ValueError(
+                f"attention path {name!r} takes rows of one document only, except on a CPU; set "
+                "attention=auto, or if each row is one, Positions.from_marks(..., packed=False)"
+            )
         return functools.partial(chunked_attention, bias=bias, document=k_at.document)
     return _by_document(_kernel(name, bias), k_at)
 
@@ -223,6 +227,7 @@ class InLayer:
         k, gates = k.split((q.shape[-1], k.shape[-1] - q.shape[-1]), -1)
         if k.dtype.itemsize < 4:
             gates = sum(half.float() for half in gates.chunk(2, -1))
+        # One tensor for each gate among the leaves, in their order.
         left = list(gates.split(q.shape[1] // k.shape[1], -1)) if gates.numel() else []
         parts: list[Bias] = []
         for leaf in self.bias.leaves():
@@ -311,9 +316,7 @@ def _linear(name: str, bias: Bias) -> Callable[[slice, slice], Attention]:
 
 
 def _by_document(kernel: Callable[[slice, slice], Attention], at: Positions) -> Attention:
-    spans = []
-    if at.packed and at.document.device.type == "cpu":
-        spans = document_spans(at.document)
+    spans = document_spans(at.document) if at.packed else []
     if all(len(row) == 1 for row in spans):
         return kernel(_ALL, _ALL)
     return ByDocument(

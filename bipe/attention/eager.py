@@ -82,6 +82,7 @@ def chunked_attention(
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, bias: Bias, seen: Tensor) -> Tensor:
+    # Keys grow by the queries of a chunk, so this holds once in so many of them.
     if k.shape[2] % _RELEASE_EVERY < q.shape[2] and not torch.compiler.is_compiling():
         release_freed()
     scores = scores_of(q, k, bias, seen, spread=True)

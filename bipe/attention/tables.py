@@ -161,6 +161,7 @@ class _Part:
         return self.queries.stop - self.queries.start, self.keys.stop - self.keys.start
 
     def _first(self, size: int) -> int:
+        """Return the place in the vector of the last query of the block and the row's first key."""
         ids = self.ids[0]
         return size - 1 - int(ids.q_ids[0, self.queries.stop - 1] - ids.k_ids[0, 0])
 

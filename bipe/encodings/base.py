@@ -243,6 +243,7 @@ class Layers(nn.Module):
             x = scheme.embed(x, at)  # type: ignore[operator, union-attr]
         return x
 
+    # The decoder asks `of_layer`; what describes a model looks at the first layer.
     def rotation(self, at: Positions) -> Rotation | None:
         """Return the rotation of the first layer."""
         found: Rotation | None = self.of_layer(0).rotation(at)
@@ -254,6 +255,7 @@ class Layers(nn.Module):
         return found
 
 
+# Ids of a pass are for the link with the far method; others count their own.
 def _ids(link: Any, ids: Any) -> dict[str, Any]:
     return {} if ids is None or far_of(link) is None else {"ids": ids}
 

@@ -116,6 +116,7 @@ class RoPE(Encoding):
         self.interleaved, self.theta, self.stretch = interleaved, theta, stretch
 
     def turned(self) -> list[int]:
+        """Return the features of a head that are rotated, those of fast pairs first."""
         pairs = range(len(self.moves))[self.pairs]
         if self.interleaved:
             found = [at for pair in pairs for at in (2 * pair, 2 * pair + 1)]

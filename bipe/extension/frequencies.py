@@ -25,7 +25,7 @@ from bipe.arguments import require
 from bipe.build import at_least
 from bipe.encodings.rope import InvFreq, Length, Stretch, Stretched
 
-_NARROWEST = 0.001  # pairs: the width of a ramp whose ends meet
+_NARROWEST = 0.001  # pairs: the width of a ramp whose ends meet, so that none is divided by 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -242,6 +242,7 @@ class Session:
         if lengths != [count] * len(marks):
             raise ValueError(f"each row must have {count} marks, one per token, were: {lengths}")
         for row in self._rows:
+            # Before marks there may be padding only, and behind them no token of the marker.
             if any(row.marks) if row.begins is None else row.begins != len(row.marks):
                 raise ValueError(
                     "marks cannot follow tokens without marks; give marks for all tokens"

@@ -52,7 +52,8 @@ _MATTER = re.compile(
 _DELIMITERS = re.compile(rf"[ \t]*+:?-+:?[ \t]*+(?:\|[ \t]*+:?-+:?[ \t]*+)++\|?[ \t]*+{EOL}")
 _RAW = frozenset(("pre", "script", "style", "textarea"))
 _CODE_INDENT = 4
-_LONGEST_DISPLAY = 5000
+_LONGEST_DISPLAY = 5000  # characters: a sign that is not closed so soon is none of mathematics
+# Kinds of lines that are segments of their own.
 _ALONE = frozenset(("heading", "row", "link"))
 
 
@@ -125,6 +126,7 @@ class _Blocks(Reader):
             begins = kind == "heading" or self.last != (kind, line.start())
             self.last = (kind, line.end())
             return [Part(end=end, kind="line", paragraph=begins, section=kind == "heading")]
+        # The last group that matches in a fence.
         if kind == "info" and indent < self.in_list + _CODE_INDENT:
             return self.fenced(line, line.end(), indent)
         if kind == "rule":
@@ -183,7 +185,7 @@ class _Blocks(Reader):
 
     def closing(self, opening: re.Match[str], start: int, indent: int) -> tuple[int, int]:
         """Return where the code ends, and where its closing line does, blank lines included."""
-        sign, size = opening["fence"][0], min(len(opening["fence"]), 1000)
+        sign, size = opening["fence"][0], min(len(opening["fence"]), 1000)  # bounds the pattern
         if size < self.missing.get(sign, size + 1):
             pattern = rf"^[ \t]*+{sign}{{{size},}}[ \t]*+(?:\r?\n|\r|\Z)"
             if closing := re.compile(pattern, re.MULTILINE).search(self.text, start):

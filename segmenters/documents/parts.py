@@ -151,7 +151,7 @@ def view_of(seen: list[str], places: list[Cuts]) -> View:
     return View(text="".join(seen), places=joined)
 
 
-def marked_ends(text: str, format: str | None = None) -> list[int]:
+def marked_ends(text: str, format: str | None) -> list[int]:
     """Return where sentences end outside of code spans, formulas, tags and addresses."""
     if format in _HIDDEN_IN or any(sign in text for sign in ("`", "$", "<", "](", "[[")):
         text = _HIDDEN_IN.get(format or "", _HIDDEN).sub(_shadow, text)

@@ -83,8 +83,8 @@ def bounded(
     *,
     bound: Bound,
     patterns: Patterns,
-    lower: Sequence[Cuts] = (),
-    anchors: Anchors | None = None,
+    lower: Sequence[Cuts],
+    anchors: Anchors | None,
 ) -> Cuts:
     """Return the cuts with those that the bound adds.
 

@@ -138,6 +138,7 @@ class Levels(Derived):
     def _bounded(self, text: str, anchors: Anchors | None) -> tuple[Cuts, ...]:
         ranks = self._ranks
         found = (self.of.cut(text),) if ranks == (0,) else self.of.levels(text)
+        # The segmenter of this document may have fewer levels than `of`.
         missing = len(self.names) - len(found)
         found += (cuts_from_ends((), len(text)),) * missing
         levels = tuple(found[rank] for rank in ranks)

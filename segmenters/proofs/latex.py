@@ -71,9 +71,10 @@ _BEGINS = re.compile(
     re.MULTILINE,
 )
 _END = "\\end{"
+# In the shadow: what the rules of sentences see nothing in, and what they take for a full stop.
 _HIDDEN, _SHOWN = "$", "."
 # What may follow the last punctuation mark in a display, searched in a bounded window.
-_WINDOW = 160
+_WINDOW = 160  # characters
 _BEHIND_MARK = re.compile(
     r"(?:\s|\\\]|\$\$|\\(?:qedhere|nonumber|notag|qquad|quad|displaybreak|right\.?|[,;:! \\])"
     r"|\\(?:label|tag\*?|eqno|leqno|end)\{[^{}]*\}|%[^\n]*\n|\})*\Z"

@@ -148,7 +148,7 @@ def versions(backend: str, language: str) -> dict[str, str]:
     return found
 
 
-def rule_ends(text: str, *, next_word: bool = False) -> Cuts:
+def rule_ends(text: str, *, next_word: bool) -> Cuts:
     """Return character offsets at which the rules, run by spaCy, start a sentence; 0 included."""
     pipeline = _rules(next_word)
     return _starts(pipeline, _valid(text)) if text else np.zeros(0, dtype=np.int64)

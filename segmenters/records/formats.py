@@ -130,6 +130,8 @@ class _Vtt(Reading):
         return kind == "free" and self.blank
 
 
+# `head` and `reach`: characters that `starts` and the other patterns may read, and a machine has to
+# wait for.
 FORMATS: Final[Mapping[str, Format]] = {
     "ass": Format(
         names=("record", "section"),

@@ -81,6 +81,7 @@ class Online:
             raise TypeError(f"piece must be str or bytes, was: {type(piece).__name__}")
         if self._closed:
             raise ValueError("push must not follow finish: copy the state before finish")
+        # The place of the first character of the piece, which may end one that is begun.
         first = self._size
         if isinstance(piece, str):
             # The replacement of an incomplete character comes before the piece.
@@ -201,6 +202,7 @@ class TokenMarker:
 
 def _decode(data: bytes, *, final: bool) -> tuple[str, int]:
     """Return the decoded characters of `data` and their number of bytes; half a character waits."""
+    # The first two bytes of a surrogate, which Python takes for invalid at once.
     half = not final and data[-2:-1] == b"\xed" and 0xA0 <= data[-1] < 0xC0
     return codecs.utf_8_decode(data[:-2] if half else data, _ERRORS, final)
 

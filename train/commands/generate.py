@@ -25,8 +25,7 @@ import torch
 from bipe.encodings.base import reads_segments
 from bipe.generation import Sampling, Written, generate
 from segmenters import Segmenter, TokenMarker
-from segmenters.show import visible
-from segmenters.wording import counted
+from segmenters.wording import counted, visible
 from train.config import Config
 from train.config.sections import Generate, Scrolls
 from train.data.reading.encodings import decode
@@ -167,7 +166,7 @@ def segmenter_of(
 
 
 def marker_of(
-    prompt: str, *, tokenizer: Tokenizer, segmenter: Segmenter, name: str | None, levels: int = 1
+    prompt: str, *, tokenizer: Tokenizer, segmenter: Segmenter, name: str | None, levels: int
 ) -> TokenMarker:
     """Return the marker of the tokens of the prompt and of its continuation.
 

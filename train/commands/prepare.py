@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from segmenters.code.parsed import NO_GRAMMAR, cure
-from segmenters.show import counted
+from segmenters.wording import counted
 from train.config import Config
 from train.data.preparing.merge import left_out_of
 from train.data.preparing.prepare import Prepared, describe, prepare
@@ -38,7 +38,7 @@ def prepare_data(config: Config) -> Prepared | None:
 
 def _print(prepared: Prepared, corpus: Corpus) -> Prepared:
     sources = {name: each["splits"] for name, each in prepared.manifest["sources"].items()}
-    lacks = {name: cure for name in sources if (cure := _lacking(corpus, name, sources[name]))}
+    lacks = {name: told for name in sources if (told := _lacking(corpus, name, sources[name]))}
     state = "written, and lacks documents" if lacks else "ready"
     print(f"{prepared.folder} is {'already prepared' if prepared.kept else state}:")
     for name, splits in sources.items():
@@ -48,6 +48,7 @@ def _print(prepared: Prepared, corpus: Corpus) -> Prepared:
         )
         documents = {each: splits.get(each, {}).get("documents", 0) for each in SPLITS}
         within = prepared.manifest["request"]["sources"][name]["split"].get("within")
+        # With `within` each document is in every split.
         total = max(documents.values()) if within else sum(documents.values())
         each = ", ".join(f"{count:,} for {split}" for split, count in documents.items())
         print(
@@ -66,8 +67,8 @@ def _print(prepared: Prepared, corpus: Corpus) -> Prepared:
             else:
                 print(f"    {told}")
         _print_done(name, stated.get("done", {}))
-    for name, cure in lacks.items():
-        print(f"bipe: warning: {name}: {cure}", file=sys.stderr)
+    for name, told in lacks.items():
+        print(f"bipe: warning: {name}: {told}", file=sys.stderr)
     return prepared
 
 

@@ -130,7 +130,7 @@ class Config:
     def from_config(cls, config: Mapping[str, Any], *, calls: bool = True) -> Config:
         """Check a composed and resolved configuration; ConfigError lists every fault.
 
-        calls: False leaves out what needs torch to check, the keys of the of.
+        calls: False leaves out what needs torch to check, the keys of the calls.
         """
         for key in ("folder", "row_length", "seed", "steps", "epochs"):
             if key in config.get("rows", ()):

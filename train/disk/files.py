@@ -23,8 +23,8 @@ from typing import Any
 from train.errors import DataError
 
 BLOCK = 1 << 20  # bytes
-_DIGITS = 8
-_LONGEST_YAML, _MOST_VALUES = 1 << 22, 100_000
+_DIGITS = 8  # of a CRC-32 in hexadecimal
+_LONGEST_YAML, _MOST_VALUES = 1 << 22, 100_000  # bytes; a few aliases make billions of values
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _synced = ContextVar("synced", default=True)
 

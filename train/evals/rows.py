@@ -179,7 +179,7 @@ class Journal:
             cell = self._cells[key]
             self.append(key, cell.rows, name=cell.name, weights=cell.weights)
 
-    def forget_others(self, weights: str, *, step: int | None = None) -> None:
+    def forget_others(self, weights: str, *, step: int | None) -> None:
         """Remove the cells of a step, or of the trained model, measured on other weights."""
         kept = {
             key: cell

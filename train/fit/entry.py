@@ -32,7 +32,7 @@ from train.fit.record import Session, changes, command_line, recorded
 from train.ranks import world
 
 CHECKPOINT = "BIPE_CHECKPOINT"  # for ranks that rank 0 starts: the checkpoint, or nothing
-_ELSEWHERE = 2  # exit status of ranks whose rank 0 reports the error
+_ELSEWHERE = 2  # exit status of ranks whose rank 0 reports the error: that of a fault
 _REPORT = 5.0  # seconds for rank 0 to do so
 
 
@@ -165,6 +165,8 @@ def recorded_on_rank_0(fit: Fit, trainer: lightning.Trainer, entry: Entry) -> It
 
 def _told(changed: Sequence[str], step: int) -> Iterator[str]:
     """Yield the changes of plan and precision; of another schedule only its name."""
+    # If the kind of schedule changed, so did its other keys, and they are hidden; else nothing is,
+    # since the first branch takes what begins with `was`.
     kind, was = f"schedule.{TARGET} ", 'trainer.precision was "'
     hidden = "schedule." if any(change.startswith(kind) for change in changed) else was
     planned = ("trainer.precision", *runs.PLAN)

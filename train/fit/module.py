@@ -115,7 +115,7 @@ class LMModule(lightning.LightningModule):
         self.indices = IndexCounts()
         self.skipped = SkippedSteps(patience=training.patience)
         self.metrics = Metrics()
-        self._clamped: list[Tensor] = []
+        self._clamped: list[Tensor] = []  # shares beyond a learned table, per micro-batch
         self._batch: Batch | None = None
         self._group: Any = None  # devices that share rows with this one
 
@@ -164,6 +164,7 @@ class LMModule(lightning.LightningModule):
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         self._batch = batch
+        # `real` ids are of the text, which losses are counted by; the model may see drawn ones.
         at = real = positions_of(batch, levels=self.model.levels)
         options = self.options
         if options.draw is not None:
@@ -175,7 +176,7 @@ class LMModule(lightning.LightningModule):
             at, real = at.map(shared.own), real.map(shared.own)
         self.indices.add(at)
         hidden = self.model(batch.tokens, at, cache=shared)
-        each = torch.empty(batch.targets.shape, device=hidden.device)
+        each = torch.empty(batch.targets.shape, device=hidden.device)  # filled below
         nll = summed_cross_entropy(
             hidden.flatten(0, 1),
             self.model.head.weight,
@@ -362,6 +363,7 @@ def _name_parameters(
 
 def _stream(seed: int, step: int, rank: int) -> int:
     mask = (1 << 64) - 1
+    # Odd factors of 64 bits (those of SplitMix64) keep streams of neighbouring numbers apart.
     x = (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + rank * 0x94D049BB133111EB) & mask
     return (x ^ (x >> 32)) & 0xFFFFFFFF  # torch's CPU generator uses 32 bits
 

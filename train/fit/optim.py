@@ -79,10 +79,12 @@ def muon(
         )
     if others or not parts:
         parts.append(adamw(others, **both, betas=betas, eps=eps, fused=False))
-    return Together(parts)
+    return Optimizers(parts)
 
 
-class Together(torch.optim.Optimizer):
+class Optimizers(torch.optim.Optimizer):
+    """Several optimizers as one, with one state and one list of groups, as checkpoints need."""
+
     def __init__(self, parts: list[torch.optim.Optimizer]) -> None:
         self.parts: list[torch.optim.Optimizer] = []
         super().__init__([group for part in parts for group in part.param_groups], {})
@@ -124,8 +126,8 @@ def with_rate(
     own = {id(parameter) for parameter in parameters}
     if factor == 1 or not own:
         return optimizer
-    if isinstance(optimizer, Together):
-        return Together([with_rate(part, parameters, factor=factor) for part in optimizer.parts])
+    if isinstance(optimizer, Optimizers):
+        return Optimizers([with_rate(part, parameters, factor=factor) for part in optimizer.parts])
     kept, moved = [], []
     for group in optimizer.param_groups:
         mine = [p for p in group["params"] if id(p) in own]

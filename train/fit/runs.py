@@ -166,7 +166,7 @@ def withdrawn_on_failure(folder: Path) -> Iterator[None]:
     except BaseException:
         lines = (folder / METRICS).read_text().count("\n") if (folder / METRICS).exists() else 0
         trained = (folder / MODEL).exists() or any((folder / CHECKPOINTS).glob("*.ckpt"))
-        if lines <= 1 and not trained:
+        if lines <= 1 and not trained:  # only the head of the table
             _remove_run(folder)
             with contextlib.suppress(OSError):  # already gone, or it holds files of others
                 folder.rmdir()
@@ -285,6 +285,7 @@ def _differences(
 def changes_of(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """Return how keys differ, without those that repeat another, as schedule.steps does steps."""
     found = list(differences(old, new))
+    # "schedule.steps was 1, is 2" ends in "steps was 1, is 2", which is another change.
     return [change for change in found if change.partition(".")[2] not in found]
 
 

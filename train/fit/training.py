@@ -67,7 +67,7 @@ _NOT_HERE = (
     ".*smaller than the logging interval.*",  # metrics.csv has the last step in any case
     ".*Trainer already configured with.*",
     ".*`srun` command is available.*",  # a login node
-    ".*treespec.*LeafSpec.*",
+    ".*treespec.*LeafSpec.*",  # a deprecation in torch, of what Lightning calls
 )
 
 
@@ -182,6 +182,7 @@ def _fit(
             trainer.fit(module, rows, ckpt_path=entry.checkpoint)
         state, own = _trained(trainer, module, rows)
         if trainer.is_global_zero:
+            # `make_trainer` puts it first, if there is one.
             best = trainer.callbacks[0]  # type: ignore[attr-defined]
             if isinstance(best, SaveBest) and (weights := best.weights()) is not None:
                 state, own = weights, own | best.notes()
@@ -247,7 +248,7 @@ def make_trainer(fit: Fit) -> lightning.Trainer:
             "trainer",
             default_root_dir=folder,
             max_steps=config.steps,
-            max_epochs=-1,
+            max_epochs=-1,  # steps end the run: a loader never does
             callbacks=[
                 SaveCheckpoints(
                     folder=folder / runs.CHECKPOINTS,
@@ -266,7 +267,7 @@ def make_trainer(fit: Fit) -> lightning.Trainer:
             enable_progress_bar=False,
             enable_model_summary=False,
             use_distributed_sampler=False,
-            num_sanity_val_steps=0,
+            num_sanity_val_steps=0,  # else each resume would begin with a validation
         )
     metrics = MetricsFile(path=folder / runs.METRICS, every=config.log_every, send=tracking.send)
     own = [metrics, ProgressBar(title=folder.name), *fit.callbacks]

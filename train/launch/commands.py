@@ -258,6 +258,6 @@ def find(words: Sequence[str]) -> tuple[Command, list[str]]:
     if longer is None:
         known = dict.fromkeys(each.word for each in _ALL)
         raise ConfigError(f"there is no command {name!r}; {nearest(name, known)}")
-    if not {*HELP} & {*rest}:
+    if not {*HELP} & {*rest}:  # help of the first such command shows how it goes on
         raise ConfigError(f"{name}: say what to do: bipe {longer.name} key=value ...")
     return longer, rest

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ _MISSING = re.compile(r"Could not find '([\w@./]+)/(\w+)'")
 _ALLOWS = re.compile(r"[+~]*allowed_targets=")
 # An interpolation that is more than the name of another key, such as ${oc.env:HOME}.
 _RESOLVES = re.compile(r"\$\{(?![\w.]+\})")
-_ROW_LENGTH = 512  # of a plan whose checkpoint is not there yet to tell
+_ROW_LENGTH = 512  # tokens, in a plan whose checkpoint is not there yet to tell
 
 
 def composed(typed: Typed) -> DictConfig:
@@ -30,7 +29,7 @@ def composed(typed: Typed) -> DictConfig:
     from hydra import compose
     from hydra.core.hydra_config import HydraConfig
 
-    HydraConfig.instance().cfg = None
+    HydraConfig.instance().cfg = None  # of an earlier command in this process
     with opened_conf(typed) as words:
         if typed.has("config-file"):
             config = _from_file(typed)
@@ -113,7 +112,7 @@ def _reach_own(config: DictConfig, typed: Typed) -> None:
         home = Path(str(folder)).resolve() / name
         if name.isidentifier() and (home.is_dir() or home.with_suffix(".py").is_file()):
             reach(name)  # the working directory comes first
-            reach(name, str(home.parent))
+            reach(name, str(home.parent))  # does nothing for what is found there
 
 
 def _from_file(typed: Typed) -> DictConfig:
@@ -232,7 +231,8 @@ def _completed(config: DictConfig, notes: list[str] | None) -> DictConfig:
     """Return a configuration with the model of its checkpoint, or without one where that lacks."""
     from omegaconf import OmegaConf
 
-    needs: Any = import_module("train.commands.before.needs")
+    from train.commands.before import needs
+
     checkpoint = config.get("checkpoint")
     try:
         needs.require_run(checkpoint, key="checkpoint")

@@ -6,7 +6,6 @@ import logging
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
 from typing import Any
 
 from train.errors import ConfigError
@@ -19,6 +18,7 @@ OF_TRAINING: dict[str, Any] = {"trainer": {}, "callbacks": {}, "logger": {}}
 
 def run_command(name: str, config: Mapping[str, Any]) -> Any:
     """Check a resolved configuration, and run a command on it."""
+    from train.commands.before import needs
     from train.config import Config
 
     command = COMMANDS[name]
@@ -28,7 +28,6 @@ def run_command(name: str, config: Mapping[str, Any]) -> Any:
             "corpus is null, since this is the configuration of a run, which names its data; set "
             "corpus=NAME (the manifest.json of the data describes the corpus)"
         )
-    needs: Any = import_module("train.commands.before.needs")
     if command.trains or name == "prepare":
         needs.require(checked, command=name)
     needs.require_folders(checked, command=name)
@@ -70,7 +69,7 @@ def log_to_stderr() -> None:
         def emit(self, record: logging.LogRecord) -> None:
             print(self.format(record), file=sys.stderr)
 
-    several = rank() > 0
-    level = logging.ERROR if several else logging.WARNING
+    further = rank() > 0
+    level = logging.ERROR if further else logging.WARNING
     logging.basicConfig(level=level, format="%(message)s", handlers=[CurrentStderr()])
-    logging.getLogger("bipe").setLevel(level if several else logging.INFO)
+    logging.getLogger("bipe").setLevel(level if further else logging.INFO)

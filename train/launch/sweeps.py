@@ -38,10 +38,11 @@ if TYPE_CHECKING:
     from hydra.types import HydraContext
     from omegaconf import DictConfig
 
-EXIT_BUG, EXIT_FAULT = 1, 2
+EXIT_BUG, EXIT_FAULT = 1, 2  # as train/cli.py has them
 # hydra/sweeper=optuna (search.py). n_trials: in all, those of earlier starts included. n_jobs: at
 # the same time; more than one needs a launcher. seed: of the sampler. storage: the trials so far.
 SEARCH = {"n_trials": 20, "n_jobs": 1, "seed": 0, "storage": "${out}/search.journal"}
+# The default launcher, which runs the trials in this process.
 _HERE = "hydra._internal.core_plugins.basic_launcher.BasicLauncher"
 
 
@@ -56,7 +57,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """A composed sweep; `overrides` are those of each trial, the swept ones with one value."""
+    """A composed sweep. context, master: Hydra's, and what the trials share but for their words."""
 
     command: str
     context: HydraContext

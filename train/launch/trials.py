@@ -69,7 +69,7 @@ def check_trial(command: str, trial: Trial) -> None:
         refuse_claimed(folder, if_exists=config.if_exists, config=trial.config)
 
 
-def trial_names(command: str, trials: Sequence[Trial], *, endings: Sequence[str] = ()) -> list[str]:
+def trial_names(command: str, trials: Sequence[Trial], *, endings: Sequence[str]) -> list[str]:
     """Return a name of its own for each trial; ConfigError if the user's `name` gives fewer.
 
     endings: of a search, whose later trials are not known; then a name holds all that it changes.
@@ -77,6 +77,7 @@ def trial_names(command: str, trials: Sequence[Trial], *, endings: Sequence[str]
     configs = [Config.from_config(trial.config) for trial in trials]
     names = [config.name or default_name(command, config) for config in configs]
     if not any(word.lstrip("+").startswith("name=") for trial in trials for word in trial.words):
+        # Keys whose values the names show already, as that of an encoding.
         told = {key for key in trials[0].changes if _tells_apart(key, trials, names)}
         pairs = list(zip(trials, configs, strict=True))
         for whole in (False, True):

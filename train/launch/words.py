@@ -81,9 +81,9 @@ def _option(word: str, rest: list[str], *commands: Command) -> tuple[str, Option
     name, given, value = word.partition("=")
     known = {
         short: (long, option)
-        for command in reversed(commands)
+        for command in reversed(commands)  # of one name, the first command's counts
         for long, option in command.options.items()
-        if option.key or command is commands[0]
+        if option.key or command is commands[0]  # nobody would read the others of a study
         for short in (long, option.short or long)
     }
     if name not in known:

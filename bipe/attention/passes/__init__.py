@@ -70,6 +70,7 @@ def pass_attention(
         dtype=torch.promote_types(dtype, torch.float32),
     )
     everything = slice(0, k_ids.shape[1])
+    # No query has keys beyond the first pass.
     if torch.equal(ranges[0].start, where((Pass(),))[0].start):
         view = see(part=passes[0], met=ranges[0], k_at=k_at, keys=everything)
         asked: Path = "auto" if path == "chunked" else path

@@ -237,6 +237,14 @@ def test_a_path_that_cannot_do_it_says_so(path, kind, queries, told):
         choose_attention(bias=bias_of(kind, at), q_at=at[-queries:], k_at=at, path=path)
 
 
+@pytest.mark.parametrize(("path", "kind"), [("causal", "none"), ("augmented", "linear")])
+def test_a_path_without_a_mask_takes_no_packed_rows_except_on_a_cpu(path, kind):
+    _, at = inputs()
+    there = at.map(lambda ids: ids.to("meta"))
+    with pytest.raises(ValueError, match=f"{path!r} takes rows of one document only"):
+        choose_attention(bias=bias_of(kind, at), q_at=there, k_at=there, path=path)
+
+
 def test_a_bias_of_another_kind_is_refused():
     with pytest.raises(TypeError, match=r"must be a Bias of bipe.bias.* was: Tensor"):
         inspect.unwrap(add_biases)(torch.zeros(1, 2, 4, 4))  # tests check types before

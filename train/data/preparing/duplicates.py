@@ -55,6 +55,7 @@ def list_duplicates(work: Work) -> None:
     places_of = map(work.hashing().place, range(len(work.tasks)))
     parts = [np.load(place / HASHES, mmap_mode="r") for place in places_of]
     buckets = max(1, sum(map(len, parts)) // _AT_ONCE)
+    # Hashes are uniform, so equal ranges of them hold about equally many rows.
     edges = np.array([number * 2**64 // buckets for number in range(1, buckets)], np.uint64)
     pieces = [np.split(part, np.searchsorted(part["high"], edges)) for part in parts]
     for slices in zip(*pieces, strict=True):

@@ -108,16 +108,16 @@ def tallies(work: Work) -> dict[str, Tally]:
 
 
 def merge(
-    counted: dict[str, Tally], out: Path, meter: Meter, *, request: dict[str, Any]
+    by_source: dict[str, Tally], out: Path, meter: Meter, *, request: dict[str, Any]
 ) -> dict[str, Any]:
     """Write the whole data set into an empty folder, the manifest last; return the manifest."""
-    tokenizer = next(iter(counted.values())).work.tokenizer
+    tokenizer = next(iter(by_source.values())).work.tokenizer
     sources = {}
     meter.start("shards")
-    for name, tally in counted.items():
+    for name, tally in by_source.items():
         sources[name] = tally.entry(_shards(tally, out / name, meter, request["shard_tokens"]))
     meter.finish()
-    statistics = {name: tally.statistics() for name, tally in counted.items()}
+    statistics = {name: tally.statistics() for name, tally in by_source.items()}
     edges = {"segment_edges": SEGMENT_EDGES, "document_edges": DOCUMENT_EDGES}
     card = {
         "tokenizer": tokenizer.fingerprint(),

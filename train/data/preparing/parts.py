@@ -23,10 +23,10 @@ from train.disk.manifest import SPLITS
 from train.errors import DataError
 
 BATCH_CHARACTERS = 2_000_000
-_ONE_SHARD = 1 << 62
+_ONE_SHARD = 1 << 62  # tokens: a part is in one shard, and `merge` divides it anew
 _SLICE = 1 << 20  # characters
-_EXAMPLES = 3
-_REPORTED = 1000  # documents
+_EXAMPLES = 3  # of what is left out, per part
+_REPORTED = 1000  # documents between two reports of progress
 Stream = Iterator[Passed]
 
 
@@ -41,8 +41,9 @@ class PartWriter(ExitStack):
         self.split = self.source.split
         self.kept = self.source.kept
         self.levels = len(self.kept.level_names)
-        self.seen: set[str] = set()
+        self.seen: set[str] = set()  # ids that split.ids names
         self.empty = 0
+        # Characters by the segmenter that was chosen, and by the rule that cut them.
         self.chosen, self.done = Shares(), Shares()
         self.lengths, self.sample, self.flaws = Lengths(), Sample(), Flaws()
         self._writers: dict[str, ShardWriter] = {}
@@ -52,6 +53,7 @@ class PartWriter(ExitStack):
             self.flaws.add(document)
         batch = [piece for document in batch for piece in self._pieces(document)]
         # Cut first, and free what is no longer needed, since a document may have 100 MB.
+        # In reverse order, so that `pop` frees each one when its document is written.
         first = not self.kept.in_tokens
         levels = [self._cut(document) if first else None for document in batch][::-1]
         encoded = self.tokenizer.encode_documents([document.text for document in batch])[::-1]
@@ -160,8 +162,9 @@ class _Reading:
     def __iter__(self) -> Stream:
         data = self._unique()
         for filter in self._source.filters:
-            counted = self._counted(data, filter.name, 1)
-            data = self._counted(filter.step().run(counted, *self._ranks), filter.name, -1)
+            # Added before the filter and taken off behind it: what is left over was dropped.
+            before = self._counted(data, filter.name, 1)
+            data = self._counted(filter.step().run(before, *self._ranks), filter.name, -1)
         return data
 
     def _unique(self) -> Stream:
@@ -207,7 +210,7 @@ def _write(work: Work, rank: int, folder: Path) -> dict[str, Any]:
         "duplicates": reading.duplicates,
         "bad": reading.bad,
         "examples": reading.examples,
-        "filtered": +reading.filtered,
+        "filtered": +reading.filtered,  # without filters that dropped nothing
     }
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from segmenters.align import mark
+from segmenters.align import SEGMENT, mark
 from segmenters.base import shares_of, tallied
 from segmenters.fields import KNOWN_FIELDS, NESTING_FIELDS
 from segmenters.wording import counted
@@ -36,7 +36,7 @@ from train.disk.manifest import plain
 from train.errors import DataError
 
 IF_EXISTS = ("auto", "refuse", "resume", "overwrite")
-_SHOWN_DIFFERENCES = 3
+_SHOWN_DIFFERENCES = 3  # keys in the message of a refusal
 _PLAN = "plan.json"
 SAMPLE_CHARACTERS = 1_000_000
 
@@ -92,7 +92,6 @@ def _build(
     corpus: Corpus, request: dict[str, Any], part: Path, engine: Engine, meter: Meter
 ) -> dict[str, Any]:
     tasks, tokenizer, digest = _plan(corpus, request, part, meter)
-    vouched = {"tokenizer": tokenizer.fingerprint()}
     work = Work(
         folder=part,
         sources=corpus.sources,
@@ -101,31 +100,31 @@ def _build(
         tokenizer=tokenizer,
         deduplicate=corpus.deduplicate,
         descriptions={
-            name: plain({**vouched, **source.description()})
+            name: plain({"tokenizer": tokenizer.fingerprint(), **source.description()})
             for name, source in corpus.sources.items()
         },
     )
     with stop.kept(lambda: _kept(work)):
-        return _made(work, engine, meter, request)
+        return _make_all(work, engine, meter, request)
 
 
-def _made(work: Work, engine: Engine, meter: Meter, request: dict[str, Any]) -> dict[str, Any]:
+def _make_all(work: Work, engine: Engine, meter: Meter, request: dict[str, Any]) -> dict[str, Any]:
     if work.deduplicate:
-        _make(work.hashing(), engine, meter, title="hashes of ")
+        _make_parts(work.hashing(), engine, meter, title="hashes of ")
         list_duplicates(work)
-    _make(work, engine, meter)
+    _make_parts(work, engine, meter)
     try:
-        counted = tallies(work)
+        by_source = tallies(work)
     except DataError:
         folder.clear(work.folder)  # another run would fail alike
         raise
     whole = work.folder / folder.WHOLE
     shutil.rmtree(whole, ignore_errors=True)
     whole.mkdir()
-    return merge(counted, whole, meter, request=request)
+    return merge(by_source, whole, meter, request=request)
 
 
-def _make(work: Work, engine: Engine, meter: Meter, *, title: str = "") -> None:
+def _make_parts(work: Work, engine: Engine, meter: Meter, *, title: str = "") -> None:
     work.clear_reports()
     missing = len(work.missing())
     kept = len(work.tasks) - missing
@@ -241,9 +240,9 @@ def _described(source: Source, sample: list[Document], tokenizer: Tokenizer) -> 
             levels = source.kept.around(chosen).levels_of_tokens(document.text, anchors)
         done.add(shares_of(chosen, rules, len(document.text)))
         marks = mark(anchors, levels)
-        tokens += len(ids) + 1
+        tokens += len(ids) + 1  # the end of the document
         for level in range(len(names)):
-            segments[level] += int(np.count_nonzero(marks & (2 << level)))
+            segments[level] += int(np.count_nonzero(marks & (SEGMENT << level)))
     seconds = time.process_time() - began
     yield (
         f"sample: the first {counted(len(sample), 'document')}, {size / 1e6:.2f} MB of text, "

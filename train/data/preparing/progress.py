@@ -100,6 +100,7 @@ class Watch:
         if len(known) < len(self._sizes) or not sum(known):
             return None
         done = sum(size for rank, size in enumerate(known) if rank not in self._left)
+        # Stored bytes per byte of text: files may be packed, and rows hold more than the text.
         scale = done / self._done[1] if self._done[1] and done else 1.0
         return min(1.0, (done + scale * (size - self._done[1])) / sum(known))
 

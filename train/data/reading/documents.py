@@ -25,12 +25,13 @@ from train.disk.manifest import redacted
 from train.errors import DataError
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-MAX_BROKEN = 1e-4
+MAX_BROKEN = 1e-4  # share of characters: a few bytes of a book, not another encoding
 NOTHING = "no documents were found. Check its path and filters."
 BROKEN, BINARY = "broken text", "binary"  # rules
 _SURROGATE = re.compile("[\ud800-\udfff]")
 SKIPPED = frozenset(("__pycache__", "node_modules"))  # folders
-_WRAP = re.compile(r"(?<![\n\r])[^\S\n\r]*\r?\n(?=\S)")
+# The end of a line with text, above a line that is neither blank nor indented.
+_WRAP = re.compile(r"(?<=\S)[^\S\n\r]*\r?\n(?=\S)")
 # The maximum number of parts where sizes allow it: enough to keep workers busy to the end, and
 # little is lost with one part.
 PARTS = 64
@@ -116,6 +117,7 @@ class Reader:
     def keyed(self, keys: str) -> Self:
         """Return a copy whose messages name its options with these keys before them."""
         made = copy(self)
+        # No field, so that neither fingerprint nor equality depends on it.
         object.__setattr__(made, "keys", keys)
         return made
 
@@ -136,6 +138,7 @@ class Reader:
         if not found and self.limit != 0:
             raise DataError(f"{self.label()}: {NOTHING}")
 
+    # A reader defines `read`, or `parts` and `read_part`: the default of each calls the other.
     def read(self) -> Iterator[Document | Bad]:
         """Yield all documents, regardless of `limit`, and each `Bad` that is skipped."""
         for part in self.parts():
@@ -157,7 +160,7 @@ class Reader:
 
     def limited(self, items: Iterator[Document | Bad]) -> Iterator[Document | Bad]:
         """Yield the items up to `limit` documents."""
-        left = -1 if self.limit is None else self.limit
+        left = -1 if self.limit is None else self.limit  # -1 never counts down to 0
         for item in items if left else ():
             yield item
             left -= not isinstance(item, Bad)

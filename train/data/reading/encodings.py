@@ -18,7 +18,7 @@ AUTO = "auto"
 _BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
 _MARKS = {
     codecs.BOM_UTF8: [UTF8],
-    codecs.BOM_UTF32_LE: ["utf-32", "utf-16"],  # it begins with the next one
+    codecs.BOM_UTF32_LE: ["utf-32", "utf-16"],  # it begins with the next one: UTF-16 and a zero
     codecs.BOM_UTF16_LE: ["utf-16"],
     codecs.BOM_UTF32_BE: ["utf-32"],
     codecs.BOM_UTF16_BE: ["utf-16"],
@@ -142,6 +142,7 @@ def wide(data: bytes, *, whole: bool = True) -> str | None:
     if 0 not in data or len(data) < _FEW:
         return None
     found = {name: text for name in _WIDE if (text := _plain(data, name, whole)) is not None}
+    # Text in any language has spaces, digits or line ends; the other byte order has hardly any.
     ascii = {name: sum(map(text.count, map(chr, range(128)))) for name, text in found.items()}
     name = max(ascii, key=lambda each: ascii[each], default="")
     others = (count for other, count in ascii.items() if other != name)

@@ -90,10 +90,11 @@ class Files(TolerantReader):
         try:
             broken, size, first = 0, 0, ""
             for item in self.read_file(file, **where):
+                # With on_bad=skip each document is judged by itself (`Rows.row`), not its file.
                 if isinstance(item, Document) and self.on_bad == "error":
                     own = item.broken
                     broken, size = broken + own, size + len(item.text)
-                    first = first or item.id * bool(own)
+                    first = first or item.id * bool(own)  # "" while nothing is broken
                 yield item
                 del item
             told = f", the first in {first}"
@@ -155,8 +156,8 @@ class Files(TolerantReader):
 
 # Files that hold a document per row, compressed or not.
 _ROWS = re.compile(r"\.(jsonl|ndjson|parquet|[ct]sv)(?:\.\w{1,4})?$", re.IGNORECASE)
-_CORPORA = {"parquet": "parquet", "csv": "csv", "tsv": "csv"}
-_LONGEST_FIELD = 2**31 - 1
+_CORPORA = {"parquet": "parquet", "csv": "csv", "tsv": "csv"}  # by suffix; others: jsonl
+_LONGEST_FIELD = 2**31 - 1  # characters: the largest C long of every platform
 _LOOKED_AT, _NAMED = 200, 4  # further files like one that is no text
 _WIDE = ("utf-16", "utf_16", "utf16", "utf-32", "utf_32", "utf32")
 _HEAD, _SAMPLE = 1 << 16, 1 << 20  # bytes by which the encoding of lines is found
@@ -336,7 +337,7 @@ class Parquet(Rows, Files):
 
     pattern: str = "**/*.parquet"
     batch_rows: ClassVar[int] = 256
-    batch_bytes: ClassVar[int] = 16_000_000
+    batch_bytes: ClassVar[int] = 16_000_000  # unpacked: a row may hold a book
 
     def pieces(self, file: File, *, size: int) -> list[tuple[dict[str, Any], int]]:
         try:
@@ -345,6 +346,7 @@ class Parquet(Rows, Files):
                 groups = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
         except (OSError, Bad):  # reported by the worker that reads the file
             return []
+        # Stored bytes of each row group, as if all rows were of one size.
         weights = [file.size * rows // max(1, sum(groups)) for rows in groups]
         first = 0
         pieces = []

@@ -24,7 +24,7 @@ _WHOLE = (
     "documents are few, so splits are drawn close to their shares, with at least one document each "
     "(corpus.split.within=true splits each document)"
 )
-_NEAR = 5000  # characters
+_NEAR = 5000  # characters in which a place to split at is looked for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +68,8 @@ class Split:
             return id.partition("/")[0]
         if id in self.named:
             return self.named[id]
+        # A number from 0 to below 1: the first shares are of the test, so that it stays when the
+        # validation share changes.
         digest = hashlib.blake2b(f"{self.salt}\0{id}".encode(), digest_size=8).digest()
         place = int.from_bytes(digest, "big") / 2**64
         if place < self.test:
@@ -83,6 +85,7 @@ class Split:
             end = max(start, _line_end(text, round(len(text) * (1 - after))))
             if end > start:
                 part = replace(document, id=f"{name}/{document.id}", text=text[start:end])
+                # What was replaced in the whole counts once.
                 made.append(part if start == 0 else replace(part, replaced=0))
             start = end
         return made
@@ -112,6 +115,7 @@ def for_few(split: Split, reader: Reader) -> Split:
     for document in reader.limited(reader.read()):
         if isinstance(document, Document) and document.text.strip():
             ids.append(document.id)
+            # Fields that no segmenter knows may state places in the whole text.
             divisible &= {*document.meta} <= {*KNOWN_FIELDS, *NESTING_FIELDS}
             if divisible and len(ids) <= SOME:
                 found |= {inside.of(piece.id) for piece in inside.pieces(document)}
@@ -121,7 +125,7 @@ def for_few(split: Split, reader: Reader) -> Split:
         return split
     if divisible and len(ids) <= SOME and found.issuperset(wanted):
         return replace(inside, why=_WITHIN)
-    if len(ids) <= len(wanted):
+    if len(ids) <= len(wanted):  # none would be left for training
         return split
     numbers = {name: max(1, round(getattr(split, name) * len(ids))) for name in wanted}
     shares = {name: max(getattr(split, name), n / len(ids)) for name, n in numbers.items()}

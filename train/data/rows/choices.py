@@ -185,6 +185,7 @@ class Stages:
     def steps(self, rows: int) -> int:
         """Return how many steps it takes to consume `rows` rows of `row_length`, rounded up."""
         stage = next(one for one in self.each if rows <= self.consumed(one.stop))
+        # Minus a floor of the negative is a ceiling.
         return stage.first - (self.consumed(stage.first) - rows) // stage.consumes
 
     def _stage(self, first: int, given: Mapping[str, int], *, key: str) -> Stage:

@@ -134,6 +134,7 @@ class LMDataModule(lightning.LightningDataModule):
         self.row_length, self.seed = row_length, seed
         self.global_batch, self.micro_batch = global_batch, micro_batch
         self.epochs, self.drop_last = epochs, drop_last
+        # The rows of the run, if it is to read only long documents (RowOrder).
         self._first: int | None = None
         if self.packing.strategy == "long_first" and epochs is None and steps is not None:
             self._first = self.stages.consumed(steps)
@@ -228,6 +229,7 @@ class LMDataModule(lightning.LightningDataModule):
             micro_batch=self.at_once(trainer.world_size),
             global_batch=self.global_batch,
             steps=trainer.max_steps,
+            # Ranks that share rows read the same ones.
             rank=trainer.global_rank // self.context_parallel,
             world=trainer.world_size // self.context_parallel,
             start_row=self.consumed_rows,
@@ -296,6 +298,7 @@ class LMDataModule(lightning.LightningDataModule):
             self._first, self._order = state_dict["first"], None
 
     def _decisive(self) -> dict[str, Any]:
+        """Return what decides which row is the n-th, and what is in it."""
         asked = self.stages.curriculum
         return {
             "seed": self.seed,

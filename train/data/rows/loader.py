@@ -108,6 +108,7 @@ class RowLoader:
             after = min(after, self.end_row)
         source, row = self.order.global_rows(np.arange(first, after))
         step_targets = self.order.targets(source, row)
+        # In the rows of the stage: a curriculum keeps the number of micro-batches, not of these.
         at_once = stage.rows // (self.accumulation * self.world)
         for micro in range(self.accumulation):
             begin = (micro * self.world + self.rank) * at_once
@@ -116,6 +117,7 @@ class RowLoader:
             where = np.minimum(places, len(source) - 1)
             sources = source[where].tolist()
             read = self.order.read(sources, row[where].tolist(), parts.tolist(), parts=stage.parts)
+            # Rows and tokens are of the whole step, since it is resumed behind a step only.
             counts = {"step": step, "step_targets": step_targets, "rows_after": after}
             counts["tokens_after"] = after * self.order.row_length
             batch = collate(read, sources=sources, continues=self.order.continues, **counts)
@@ -215,7 +217,7 @@ def ahead(batches: Iterator[Batch]) -> Generator[Batch]:
         thread.join()
 
 
-IGNORED = -100
+IGNORED = -100  # bipe.loss.IGNORE, and the default of torch
 _DOCUMENT = np.uint8(1)  # the bit of a mark where a document starts
 
 
@@ -268,7 +270,7 @@ def collate(
     # Starts of documents are few, and found fastest in one flat array.
     row, place = np.divmod(np.flatnonzero((marks & _DOCUMENT).view(bool)), tokens.shape[1])
     row, place = row[place > 0], place[place > 0]
-    targets[row, place - 1] = IGNORED
+    targets[row, place - 1] = IGNORED  # it would be of another document
     for at, one in enumerate(rows):
         if one.scored is not None:
             targets[at, ~one.scored[1:]] = IGNORED

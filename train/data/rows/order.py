@@ -121,7 +121,7 @@ def _tree(sources: list[int], weights: list[int]) -> _Side | int:
     return _Side(left, right, sums[0], sum(sums))
 
 
-_ROUNDS = 4
+_ROUNDS = 4  # over both digits each; two are enough for ideal hashes (Luby and Rackoff, 1988)
 
 Keys = npt.NDArray[np.uint64]
 
@@ -191,6 +191,7 @@ class RowOrder:
         self.deal = Deal([shares[name] for name in self.names])
         # One seed per source, or equal sources would be shuffled alike.
         keys = (np.random.Philox(key=[seed, index]) for index in range(len(self.names)))
+        # 63 bits, since numpy makes a list with a larger number an array of floats.
         self._seeds = [int(key.random_raw()) >> 1 for key in keys]
         self.sizes = [len(each) for each in self.rows]
         if first is not None:
@@ -213,6 +214,7 @@ class RowOrder:
         shapes = self._shapes[:, flat]
         epoch, place = np.divmod(turn.reshape(-1), shapes[0])
         # A batch has few epochs of few sources: their keys are made once.
+        # Epoch and source as one number, since np.unique is slow on pairs.
         walk, which = np.unique(flat + epoch * len(self.rows), return_inverse=True)
         epochs_of = [divmod(number, len(self.rows)) for number in walk.tolist()]
         keys = np.stack([_keys(self._seeds[of], at) for at, of in epochs_of], axis=1)

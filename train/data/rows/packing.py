@@ -36,7 +36,7 @@ from train.data.rows.spans import Bins, Integers, Stream
 from train.data.store.shards import DataSet, level_of
 from train.errors import DataError
 
-_STARTS_DOCUMENT = np.uint8(0b11)
+_STARTS_DOCUMENT = np.uint8(0b11)  # and a segment; of coarser levels Positions adds it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ class Rows:
                 "(which splits each document), or name its documents in split.ids"
             )
         self.data, self.row_length, self.continues = data, row_length, packing.continues
-        self.columns = 3 + len(data.levels) * (len(data.levels) > 1)  # of a carry
+        self.columns = 3 + len(data.levels) * (len(data.levels) > 1)  # of a carry: see Row
         self._answers: Integers | None = None  # where the scored part of each document begins
         if packing.prompt_level is not None:
             self._answers = _answers(data, row_length, level=packing.prompt_level)
@@ -158,6 +158,7 @@ class Rows:
         carry = [at - start, len(opened) - 1, at - start - opened[-1]]
         for level in self.data.levels[1:]:
             outer = np.flatnonzero(self.data.starts(start, at, level=level))
+            # The index of the open unit in the open one of the next coarser level.
             carry.append(len(opened) - 1 - np.searchsorted(opened, outer[-1]))
             opened = outer
         if self.columns > len(carry):
@@ -166,6 +167,7 @@ class Rows:
 
 
 def _answers(data: DataSet, row_length: int, *, level: int | str) -> Integers:
+    """Return where the second segment of each document begins, or its end if it has none."""
     if isinstance(level, int) and level >= data.manifest["levels"]:
         raise DataError(
             f"{data.folder}: has no examples of a prompt and an output (rows.prompt_level="
@@ -191,6 +193,7 @@ def _spread(values: npt.NDArray[Any], inside: npt.NDArray[np.bool_]) -> npt.NDAr
 
 
 def _cut(spans: Integers, first: int, last: int) -> Integers:
+    """Return the spans of the tokens first to last of a row."""
     lengths = spans[:, 1] - spans[:, 0]
     stops = np.cumsum(lengths)
     if first == 0 and stops[-1] <= last:

@@ -46,6 +46,7 @@ class Stream:
         right = int(np.searchsorted(self._stops, last, side="left")) + 1
         stops, ends = self._stops[left:right], self._ends[left:right]
         spans = np.stack((self._starts[left:right], ends), axis=1)
+        # The documents at both ends of the row are cut; in one span both may be the same.
         spans[0, 0] = ends[0] - (stops[0] - first)
         spans[-1, 1] = ends[-1] - (stops[-1] - last)
         return spans
@@ -68,6 +69,7 @@ class Stream:
         return min(self._total, (len(self) if rows is None else rows) * self._row_length)
 
     def squares(self) -> int:
+        """Return the sum of the squared lengths of the pieces of documents in rows."""
         begins, row = np.concatenate(([0], self._bounds[:-1])), self._row_length
         first = np.minimum(self._bounds, (begins // row + 1) * row) - begins
         full, last = np.divmod(self._bounds - begins - first, row)
@@ -112,6 +114,7 @@ class Bins:
             lengths.append(pieces[1][order].astype(np.int32))  # at most a row's
             counts.append(np.bincount(rows).astype(np.int32))
         self._starts, self._lengths = np.concatenate(starts), np.concatenate(lengths)
+        # The first piece of each row, and the tokens in it.
         self._first = np.concatenate(([0], np.cumsum(np.concatenate(counts))))
         self._filled = np.add.reduceat(self._lengths, self._first[:-1], dtype=np.int32)
 
@@ -151,6 +154,7 @@ def _pack(
     starts: Integers, lengths: Integers, row_length: int, together: bool, tails_first: bool
 ) -> tuple[Integers, Integers, Integers]:
     room = row_length + 1
+    # Full rows overlap by one token, so each takes `row_length`; a rest of up to `room` is a tail.
     full = np.maximum(0, -((room - lengths) // row_length))  # rows that a cut document fills
     inner = np.arange(full.sum()) - np.repeat(np.cumsum(full) - full, full)
     bodies = np.repeat(starts, full) + inner * row_length
@@ -175,7 +179,7 @@ class _Packer:
     def __init__(self, room: int, *, first_row: int) -> None:
         self._room, self._next = room, first_row
         self._ranges: dict[int, list[tuple[int, int]]] = {}  # room left -> (first row, rows)
-        self._rooms: list[int] = []  # keys of _ranges, ascending
+        self._rooms: list[int] = []  # keys of _ranges, ascending, for the least that is enough
         self._runs: list[tuple[int, int, int]] = []  # first row, rows, documents per row
 
     def rows(self) -> Integers:

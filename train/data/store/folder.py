@@ -167,6 +167,7 @@ def _go_on(part: Path, out: Path, new: list[str]) -> None:
         old.mkdir(exist_ok=True)
         # The manifest first: until the end there is no data set.
         for entry in sorted(out.iterdir(), key=lambda entry: entry.name != MANIFEST):
+            # An entry of a new name that is gone from `whole` is new itself: it was moved before.
             standing = entry.name not in new or (whole / entry.name).exists()
             if entry != part and standing:
                 entry.replace(old / entry.name)

@@ -179,6 +179,7 @@ class DataSet:
         marks = self.starts(start, stop) << np.uint8(1)
         for bit, level in enumerate(self.marked[1:], start=2):
             marks |= self.starts(start, stop, level=level) << np.uint8(bit)
+        # A document starts where the one before it ends.
         first, last = map(self.document_ends.searchsorted, (start, stop))
         marks[self.document_ends[first:last] - start] |= 1
         if start == 0 and len(marks):
@@ -213,7 +214,7 @@ class DataSet:
         opened = np.flatnonzero(marks & 2)
         begins = places[opened]
         ends = self.document_ends[self.document_ends.searchsorted(begins)]
-        marks[opened] |= (ends == begins) | (begins == 0)
+        marks[opened] |= (ends == begins) | (begins == 0)  # True is bit 0
         return tokens, marks
 
     def _by_shard(self, places: npt.NDArray[np.int64]) -> Iterator[tuple[Shard, Any, Any]]:
@@ -273,8 +274,8 @@ def levels_read(
     """
     first = level_of(manifest, level, what=f"{what}level")
     if isinstance(coarser, int):
-        held, wanted = manifest["levels"] if coarser else 1, 1 + coarser
-        if coarser and first + coarser >= held:
+        wanted = 1 + coarser
+        if coarser and first + coarser >= (held := manifest["levels"]):
             names = ", ".join(manifest.get("level_names", [])[first:]) or "unnamed"
             raise DataError(
                 f"{what}coarser: the encoding reads {wanted} levels of units, but the data has "
@@ -343,6 +344,7 @@ def _file_sizes(manifest: dict[str, Any]) -> dict[str, int | None]:
 
 
 def _fits(files: dict[str, dict[str, Any]], sizes: dict[str, int | None]) -> bool:
+    # A KeyError or TypeError unless both checksums are there as texts.
     listed = {name: file["bytes"] for name, file in files.items() if file["sha256"] + file["crc32"]}
     return bool(sizes) and listed == {
         name: listed.get(name) if size is None else size for name, size in sizes.items()
@@ -350,6 +352,7 @@ def _fits(files: dict[str, dict[str, Any]], sizes: dict[str, int | None]) -> boo
 
 
 def _pieces(stops: list[int], start: int, stop: int) -> Iterator[tuple[int, int, int]]:
+    """Yield each shard that holds some of the tokens start to stop, with their range in it."""
     index = bisect_right(stops, start)
     while start < stop:
         begin, end = stops[index - 1] if index else 0, min(stop, stops[index])

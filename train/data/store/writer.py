@@ -25,8 +25,9 @@ from train.errors import DataError
 
 SHARD_TOKENS = 1 << 28
 _UINT16_IDS = 65_536
-_COPIED_TOKENS = 1 << 20
+_COPIED_TOKENS = 1 << 20  # at once, which bounds the memory
 _COPIED_DOCUMENTS = 1 << 16
+# Keys of the manifest in which data sets must agree to be merged.
 _ALIKE = ("levels", "vocab_size", "tokenizer", "segmenter")
 
 Bits = npt.NDArray[np.uint8]
@@ -96,6 +97,7 @@ class ShardWriter:
         first = 0
         while first < len(part):
             shard = self._room()
+            # The token of the part with which the shard is full; its document is still taken.
             full = part.span(first)[0] + self.shard_tokens - shard.counts["tokens"]
             last = min(int(np.searchsorted(part.document_ends, full)) + 1, len(part))
             _copy(part, first, last, lines=lines, to=shard)
@@ -125,9 +127,9 @@ class ShardWriter:
 
     def _room(self) -> _OpenShard:
         """Return the open shard; a full one is committed, and the next one opened."""
-        if self._shards and self._shards[-1].counts["tokens"] < self.shard_tokens:
-            return self._shards[-1]
         if self._shards:
+            if self._shards[-1].counts["tokens"] < self.shard_tokens:
+                return self._shards[-1]
             self._files |= self._shards[-1].commit()
         outputs = {}
         for suffix in suffixes(self.levels):
@@ -148,7 +150,7 @@ class ShardWriter:
             rule = f"ids must be from 0 to {self.vocab_size - 1}"
             raise DataError(f"document {id}: {rule}, were: {least} to {most}")
         # Bitmaps hold nothing else: a document starts once, and with a segment of each level.
-        known = (2 << self.levels) - 1
+        known = (2 << self.levels) - 1  # the bits of the document and of all levels
         if marks[0] != known or (marks[1:] & ~np.uint8(known - 1)).any():
             raise DataError(
                 f"document {id}: only its first mark may have bit 0; the first must be "

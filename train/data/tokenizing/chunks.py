@@ -47,6 +47,8 @@ O200K_WORDS = [
     r"[^\r\n\p{L}\p{N}]?" + word for word in (f"{_UPPER}*{_LOWER}+", f"{_UPPER}+{_LOWER}*")
 ]
 _TRAILING, _TRAILING_SLASH = r" ?[^\s\p{L}\p{N}]+[\r\n]*", r" ?[^\s\p{L}\p{N}]+[\r\n/]*"
+# Alternatives of the splitting expressions of GPT-2, cl100k and o200k: of runs of white space, of
+# line ends, and of those that never reach over a line end.
 _RUNS = {r"\s+(?!\S)", r"\s+"}
 _LINES = {r"\s*[\r\n]+", r"\s*[\r\n]"}
 _WITHIN_LINES = {
@@ -166,6 +168,7 @@ def _by_steps(definition: dict[str, Any], *, marks: bool, lines: bool) -> str:
             expression = step["pattern"].get("Regex", "")
             return _by_expression(expression, alone=alone, marks=marks, lines=lines)
         raise _Unproved
+    # The model gets the text whole only if nothing, or a Metaspace alone, is before it.
     if len(steps) > (steps[-1:] != [] and steps[-1]["type"] == "Metaspace"):
         raise _Unproved
     marking = [*steps, *steps_of(definition["normalizer"], "normalizers")]

@@ -23,6 +23,7 @@ from train.data.tokenizing.chunks import EDGE_SPACES
 from train.data.tokenizing.tiktoken_ranks import merges, probes
 from train.errors import DataError, require_package
 
+# ModelType and Type of sentencepiece_model.proto.
 _UNIGRAM, _BPE, _WORD, _CHAR = 1, 2, 3, 4
 _KINDS = {_WORD: "WORD", _CHAR: "CHAR"}
 _NORMAL, _UNKNOWN, _CONTROL, _USER, _UNUSED, _BYTE = 1, 2, 3, 4, 5, 6
@@ -209,7 +210,7 @@ def _fault(
 def _probes(model: Any) -> Iterator[str]:
     yield from probes(text.replace(SPACE_MARK, " ") for text in _of_kind(model, _NORMAL))
     user = _of_kind(model, _USER)
-    for symbol in user[:50]:
+    for symbol in user[:50]:  # enough to show a fault of symbols, and soon encoded
         yield symbol + "a" + symbol + " b" + symbol * 2
     if user:
         yield from (piece.piece.replace(SPACE_MARK, " ") for piece in model.pieces[:2000])

@@ -35,11 +35,12 @@ from train.data.tokenizing.tiktoken_ranks import LONGEST, NoTwin, Twin, probes
 from train.errors import DataError
 
 THREADS = "TOKENIZERS_PARALLELISM"
-CHUNK_CHARACTERS = 4096
+CHUNK_CHARACTERS = 4096  # a chunk is cut at the first place from here on
 # A longer text without a place to cut is cut anyway, to bound memory.
 LONGEST_CHUNK = 1_000_000
 # Encoded at once: until they are ids, tokens take some 200 bytes each.
 _SLAB_CHARACTERS = 1_000_000
+# What meets at line ends, in all combinations.
 _LEFT = ["a", ".", "5", "'", "}", "\u4e2d", "\N{GRINNING FACE}", "\u00e9", "a ", "a\t", "a\r", ""]
 _SPACE = ["\n", "\n\n", " \n", "\n\n\n", "\r\n", "\t\n", "\n \n", "\u00a0\n", "\n\r\n", "\u3000\n"]
 _RIGHT = ["a", "B", "7", "'s", "(", "-", "\u4e2d", "\N{GRINNING FACE}", "\u00e9", "_", "#", "\x1c"]
@@ -83,7 +84,7 @@ class Tokenizer:
         bare = definition | {"post_processor": None}
         later = continued(bare)
         self.fast = _open(bare)
-        self._later = self.fast if later is None else _open(later)
+        self._later = self.fast if later is None else _open(later)  # for parts behind the first
         eos_id = self.fast.token_to_id(eos)
         if eos_id is None:
             told = "is not in the vocabulary; name a piece that ends a document"
@@ -264,7 +265,8 @@ class Tokenizer:
             if token.special and token.content != unknown:
                 marked[index] = True
                 spelled.append(token.content)
-        # A Unigram model may hold the spelling of the unknown piece like any other.
+        # A Unigram model may hold the spelling of the unknown piece like any other. Sets `_blank`
+        # to that spelling, which `_as_characters` then cuts in two.
         self._blank = None
         if unknown and self._definition["model"]["type"] == "Unigram":
             taken = unknown in self.fast.encode(unknown, add_special_tokens=False).tokens

@@ -196,6 +196,7 @@ def _batch(
     first = batch[0].first - batch[0].start
     if start_token is not None:
         tokens = np.pad(tokens, ((0, 0), (1, 0)), constant_values=start_token)
+        # The start token opens the first segment, which the first token of the text continues.
         marks = np.pad(marks, ((0, 0), (1, 0)), constant_values=1 << SEGMENT_BIT)
         marks[:, 1] = 0
         first += 1

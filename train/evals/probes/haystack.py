@@ -42,6 +42,7 @@ class Draw:
 
     def below(self, stop: int) -> int:
         """Return a number from 0 to `stop` - 1, all with the same probability."""
+        # Numbers from here on would make the first remainders more likely: drawn again.
         limit = _WHOLE - _WHOLE % stop
         while (found := next(self._bits)) >= limit:
             pass
@@ -169,7 +170,7 @@ class Haystack:
 
     def _by_lines(self, pieces: Sequence[bytes]) -> bool:
         """Return whether most segments end with a line; then statements among them do so too."""
-        stop = min(len(self), 1 << 16)
+        stop = min(len(self), 1 << 16)  # tokens: enough segments to tell
         places = np.flatnonzero(self.data.marks(0, stop))[1:]
         if not len(places):
             return False

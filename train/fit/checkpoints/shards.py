@@ -232,7 +232,7 @@ class _Writer(dcp.FileSystemWriter):
         manifest.store(part / MANIFEST, {**_FORMAT, "files": files, "tensors": tensors})
         if self.final.exists():  # of the same step, and damaged: the run went on from an older one
             shutil.rmtree(self.final)
-        part.rename(self.final)
+        part.rename(self.final)  # with the manifest in it, so it is whole at once
         sync(self.final.parent)
 
 

@@ -158,7 +158,7 @@ class SaveCheckpoints(lightning.Callback):
 class FitLoop(_FitLoop):
     """Lightning's loop, which also does the validation that is due after the last step."""
 
-    due = False
+    due = False  # set by SaveCheckpoints
 
     @property
     def done(self) -> bool:

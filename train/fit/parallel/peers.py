@@ -77,7 +77,7 @@ class Peers:
             return
         # A lost rank shows in the collectives of the others a moment before its connection closes.
         if isinstance(error, RuntimeError) and self._verdict.wait(_PATIENCE):
-            time.sleep(_JOIN)  # the thread ends this process
+            time.sleep(_JOIN)  # long enough: the thread ends this process
         text = str(error).partition("\n")[0]
         self._tell({"of": self._me, "error": f"{type(error).__name__}: {text}", "status": status})
         self._over.set()
@@ -212,7 +212,7 @@ class Launcher(_SubprocessScriptLauncher):
         """End this process if a child ends too early to be missed by the other ranks."""
         while not self._over.wait(_LOOK):
             for number, child in enumerate(self.procs, start=1):
-                if child.poll():
+                if child.poll():  # neither None, which is running, nor 0
                     time.sleep(_ENDING / 4)  # ranks that know each other know more
                     if not self._over.is_set():
                         self._lost(number, child)

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 _STALL = 300.0  # seconds
 _STALL_STEPS = 20  # median steps
-_STDERR = 2
+_STDERR = 2  # the descriptor: sys.stderr may be a stream without one
 UNTRAINED = "no step was trained; run the same command again"
 
 

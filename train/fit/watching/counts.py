@@ -112,6 +112,7 @@ PERMILLES = {"p99": 990, "p99.9": 999}
 def bin_of(index: Tensor) -> Tensor:
     """Return the bin of each index: a 13-bit mantissa and an exponent, packed into one integer."""
     index = index.clamp(max=_LARGEST)
+    # frexp counts the bits of an integer; what is beyond 13 is shifted out.
     shift = (torch.frexp(index.double()).exponent - _EXACT_BITS).clamp(min=0)
     return (index >> shift) + _HALF * shift
 

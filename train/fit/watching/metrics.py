@@ -139,6 +139,7 @@ class MetricsFile(EachStep):
         row["seconds"] = round(self._seconds_before + self._clock.seconds(), 3)
         row["peak_memory_gib"] = peak_memory_gib(trainer.strategy.root_device)
         if self._peak is not None and rate:
+            # With the keys that were seen, the length of rows no longer matters.
             keys = module.metrics["keys_per_token"]
             flops = step_flops(module.model.config, row_length=1, keys=keys).model
             row["mfu"] = round(rate * flops / self._peak, 4)

@@ -17,14 +17,14 @@ import math
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from train.data.reading.split import Split
 from train.errors import DataError
 
 # Which operation is next: the leftmost possible, or a random one.
 Order = Literal["leftmost", "random"]
-ORDERS = ("leftmost", "random")
+ORDERS = get_args(Order)
 EQUALS = "="
 _TRIES = 200  # most draws per wanted problem, before a split is taken to have no more
 

@@ -201,6 +201,11 @@ def test_unwrap_joins_lines_and_keeps_paragraphs():
     assert unwrap(wrapped) == "It was a dark night.\n\nRain\n  indented\n\n\nfell.\n"
 
 
+def test_unwrap_keeps_blank_lines_with_white_space_in_linear_time():
+    text = "\nNight fell.\n \nRain fell.\n" + "\t" * 300_000
+    assert unwrap(text) == text
+
+
 def test_files_that_the_pattern_leaves_out_are_told(tmp_path, caplog):
     for name in ("a.py", "b/c.py", "b/d.md", ".git/e.x"):
         (tmp_path / name).parent.mkdir(exist_ok=True)

@@ -62,9 +62,7 @@ def show(config: Config, *, command: str, notes: Sequence[str], as_json: bool) -
     wide.print(*lines(plan, title=title), sep="\n", soft_wrap=True)
 
 
-def plan_of(
-    config: Config, *, command: str, notes: Sequence[str] = ()
-) -> tuple[Plan, DecoderConfig]:
+def plan_of(config: Config, *, command: str, notes: Sequence[str]) -> tuple[Plan, DecoderConfig]:
     """Return the plan of a run, and its model."""
     notes = list(notes)
     config.build("schedule")  # its errors name the key, and so do the optimizer's
