@@ -9,27 +9,21 @@ import re
 import sysconfig
 import tokenize
 from functools import lru_cache
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from segmenters import Lines
 from segmenters.code import parsed
 from segmenters.code.haskell_lines import item_ends
 from tests.segmenters.record_samples import SNIPPETS
+from tests.segmenters.texts import logical, pieces
 
-LOGICAL = Lines(granularity="logical", language="python")
+LOGICAL = logical("python")
 
 
 _NO_STATEMENT = {
     *(tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 }
-
-
-def pieces(text, language="python"):
-    cuts = Lines(granularity="logical", language=language).cut(text)
-    return [text[start:end] for start, end in pairwise(cuts)]
 
 
 def tokenized(text):
@@ -76,7 +70,7 @@ def real_files(count):
     ],
 )
 def test_statements_comments_and_blank_lines_are_segments(expected):
-    assert pieces("".join(expected)) == expected
+    assert pieces("".join(expected), "python") == expected
 
 
 def test_installed_files_are_cut_as_tokenize_does():

@@ -38,7 +38,7 @@ from segmenters.prose import rules
 from segmenters.prose.rules import sentence_ends
 from tests.segmenters.levels.test_levels import Verses
 from tests.segmenters.proofs.test_steps import LEVELS, MARKED
-from tests.segmenters.record_samples import SAMPLES, plain
+from tests.segmenters.record_samples import SAMPLES, plain, typed
 from tests.segmenters.test_turns import TEMPLATES
 from tests.segmenters.texts import PIECES, any_text
 
@@ -70,7 +70,7 @@ def signs_of(text):
 
 def of_proofs(segmenter):
     own = "".join(MARKED[segmenter]).replace("@@", "")
-    return signs_of(own + re.sub("@[lt]", "", LEVELS.get(segmenter, "")))
+    return signs_of(own + plain(LEVELS.get(segmenter, "")))
 
 
 # The segmenters with a machine, and what the rules of each look at.
@@ -80,7 +80,7 @@ SIGNS = {
     **{Sentences(line_ends=kind): _LINES for kind in ("paragraph", "auto")},
     **dict.fromkeys((Sentences(), Clauses(of=Sentences())), _SENTENCES),
     **dict.fromkeys((Verses(), Clauses(of=Verses())), _VERSES),
-    Turns(of=ChainOfThought()): signs_of("".join(TEMPLATES).replace("===", "###")),
+    Turns(of=ChainOfThought()): signs_of(plain(typed("".join(TEMPLATES)))),
     Lines(granularity="logical", language="python"): signs_of(_PYTHON),
     Lines(): ["\r", "\n", "\r\n", "\x0b", "\u2028", "x"],
     ArithmeticSteps(): ["=", "==", "<=", "\n", " = ", "1"],

@@ -1,9 +1,12 @@
-"""Texts that segmenters find hard: strategies for hypothesis, a small tokenizer, and a clock."""
+"""Texts that segmenters find hard, their segments, a small tokenizer, and a clock."""
 
 import time
+from itertools import pairwise
 
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from segmenters import Lines
 
 # What the rules look at, from many scripts, with white space of all kinds, NUL and lone surrogates.
 PIECES = [
@@ -26,6 +29,17 @@ few = st.lists(st.sampled_from(PIECES), min_size=2, max_size=5, unique=True).fla
 any_text = st.one_of(soup, few, st.text(st.characters(codec=None), max_size=60))
 # What a tokenizer can read: no lone surrogates.
 utf8_text = any_text.map(lambda text: text.encode("utf-8", "replace").decode())
+
+
+def logical(language, **options):
+    return Lines(granularity="logical", language=language, **options)
+
+
+def pieces(text, segmenter, *, level=0):
+    """The segments of a text on a level; a name is a language, whose logical lines are meant."""
+    chosen = logical(segmenter) if isinstance(segmenter, str) else segmenter
+    cuts = chosen.levels(text)[level] if level else chosen.cut(text)
+    return [text[start:end] for start, end in pairwise(cuts)]
 
 
 def grows_too_fast(cut, short, long, *, most, slack):

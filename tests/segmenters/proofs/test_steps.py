@@ -1,16 +1,14 @@
 """Steps, lemmas and theories of proofs of all dialects.
 
-In a marked text, '@@' stands where a step ends; in proofs.txt, '@l' begins a lemma and '@t' a
-theory (paragraph, section).
+In a marked text, '@@' stands where a step ends; in proofs.txt are signs where a lemma and where a
+theory begin (paragraph, section).
 """
-
-import re
-from itertools import pairwise
 
 import pytest
 
 import segmenters
-from tests.segmenters.record_samples import marked_in
+from tests.segmenters.record_samples import marked_in, plain, with_marks
+from tests.segmenters.texts import pieces
 
 MARKED = {
     segmenters.Coq(): [
@@ -178,33 +176,22 @@ let K = 'L';;""",
     [(segmenter, marked) for segmenter, texts in MARKED.items() for marked in texts],
 )
 def test_steps_end_where_marked(segmenter, marked):
-    pieces = marked.split("@@")
-    text = "".join(pieces)
-    cuts = segmenter.cut(text).tolist()
-    assert [text[start:end] for start, end in pairwise(cuts)] == pieces
+    assert pieces(marked.replace("@@", ""), segmenter) == marked.split("@@")
 
 
 def test_only_the_next_character_is_read_where_a_terminator_needs_it():
-    assert [
-        s.lookahead
-        for s in (
-            segmenters.ChainOfThought(),
-            segmenters.Coq(),
-            segmenters.Metamath(),
-            segmenters.Lean(),
-        )
-    ] == [1, 1, 1, 2]
+    for name, reads in (("ChainOfThought", 1), ("Coq", 1), ("Metamath", 1), ("Lean", 2)):
+        assert getattr(segmenters, name)().lookahead == reads, name
     assert segmenters.Mizar().lookahead == len("proof;")
     assert segmenters.Isabelle().lookahead == len("x" * 41 + ".x")
 
 
 def test_steps_form_paragraphs_and_sections():
     text = "<think>\nA. B\n\nC\n</think>\n\n## Step 1\nD. E\n\nF\n**Step 2:** G\n"
-    names = segmenters.ChainOfThought().level_names
-    levels = dict(zip(names, segmenters.ChainOfThought().levels(text), strict=True))
-    starts = {name: [text[cut : cut + 1] for cut in levels[name][:-1]] for name in names}
-    assert starts["section"] == ["<", "<", "#", "*"]
-    assert starts["paragraph"] == ["<", "C", "<", "#", "F", "*"]
+    steps = segmenters.ChainOfThought()
+    assert steps.level_names[1:] == ("paragraph", "section")
+    starts = ["".join(piece[0] for piece in pieces(text, steps, level=n)) for n in (1, 2)]
+    assert starts == ["<C<#F*", "<<#*"]
 
 
 LEVELS = {getattr(segmenters, name)(): marked for name, marked in marked_in("proofs.txt")}
@@ -212,8 +199,5 @@ LEVELS = {getattr(segmenters, name)(): marked for name, marked in marked_in("pro
 
 @pytest.mark.parametrize("segmenter", LEVELS, ids=repr)
 def test_lemmas_and_theories_begin_here(segmenter):
-    text, found = re.sub("@[lt]", "", LEVELS[segmenter]), ""
-    _, lemmas, theories = (cuts[1:].tolist() for cuts in segmenter.levels(text))
-    for place, sign in enumerate(text):
-        found += ("@t" if place in theories else "@l" * (place in lemmas)) + sign
-    assert found == LEVELS[segmenter].removeprefix("@t")
+    text = plain(LEVELS[segmenter])
+    assert with_marks(text, segmenter.levels(text)[1:]) == LEVELS[segmenter]
