@@ -140,16 +140,10 @@ def test_a_line_end_closes_its_segment_and_indentation_opens_the_next():
     anchors = anchors_from_offsets(text, offsets)
     assert anchors.tolist() == [0, 3, 6, 9, 11, 13, 16]
     assert mark(anchors, (np.array([0, 5, 13, 17]),)).tolist() == [3, 0, 2, 0, 0, 2, 0]
+    assert anchors_from_offsets(" \n", [(1, 1), (2, 2)]).tolist() == [0, 0]
     # A token across a cut belongs to the segment of its first visible character.
     anchors = anchors_from_offsets("a. b", [(0, 1), (1, 4)])
     assert mark(anchors, (np.array([0, 3, 4]),)).tolist() == [3, 0]
-
-
-def test_levels_number_one_to_seven(table):
-    cuts, anchors = np.array([0, 1]), np.zeros(1, dtype=np.int64)
-    assert mark(anchors, [cuts] * 7).tolist() == [255]
-    assert mark(table.anchors("", []), [np.array([0])]).tolist() == []
-    assert anchors_from_offsets(" \n", [(1, 1), (2, 2)]).tolist() == [0, 0]
 
 
 def test_a_tokenizer_that_normalises_is_found_out(tokenizer, table):

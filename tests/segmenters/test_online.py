@@ -10,43 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segmenters import Coq, Lines, Newline, Segmenter, Sentences, mark
-from segmenters.align import ByteTable, anchors_from_offsets, byte_alphabet
+from segmenters.align import anchors_from_offsets
 from segmenters.base import Machine
 from segmenters.streaming.online import Online
-from tests.segmenters.texts import any_text, byte_level, utf8_text
+from tests.segmenters.texts import any_text
 
 each = pytest.mark.parametrize("segmenter", [Sentences(), Lines(), Coq()], ids=repr)
-_WORDS = [
-    *("the", "a", "it", "Mr.", "U.S.", "e.g.", "went.", "Then?", "wait...", "3.", "5", "p.m."),
-    *("(so)", "1+2=3", "a.b@c.org", "[12]", ".", "''", "``", ",", ";", "(*", "*)", "- ", "2: {"),
-    *("\u00abja\u00bb", "\u201cno.\u201d", "\u4f60\u597d\u3002", "\u300c\u662f\u3002\u300d"),
-    *("\U0001f600", "\U0001f468\u200d\U0001f469", "caf\u00e9.", "\u0434\u0430.", "\u2022"),
-    *("\u03c4\u03b9;", "\u0561:", "\u0905\u0964", "\u0646\u061f", "\uff0e", "\u1362", '"""'),
-]
-_SPACES = [" ", " ", " ", " ", "  ", "\n", "\n\n", "\r\n", "\t", "", "\u3000", "\u00a0"]
-
-
-def prose(seed, words):
-    draw = random.Random(seed)
-    parts = (draw.choice(_WORDS) + draw.choice(_SPACES) for _ in range(words))
-    return "".join(part.capitalize() if draw.random() < 0.2 else part for part in parts)
 
 
 def online_marks(segmenter, pieces):
     online = Online(segmenter=segmenter)
     marks = [decided for piece in pieces for decided in online.push(piece)]
     return marks + online.finish()
-
-
-@each
-def test_thousands_of_tokens_agree_with_the_batch(segmenter):
-    tokenizer, alphabet = byte_level([prose(0, 3000)], 290), byte_alphabet()
-    table, text = ByteTable.from_vocabulary(tokenizer.get_vocab()), prose(1, 900)
-    ids = tokenizer.encode(text).ids
-    pieces = [bytes(alphabet[char] for char in tokenizer.id_to_token(index)) for index in ids]
-    batch = mark(table.anchors(text, ids), (segmenter.cut(text),))
-    assert online_marks(segmenter, pieces) == batch.tolist()
-    assert sum(0x80 <= piece[0] < 0xC0 for piece in pieces) > 100  # split characters
 
 
 @each
@@ -85,14 +60,6 @@ def test_a_rollback_leaves_no_trace(text, taken_back, share):
     assert saved == straight
     for value in rest[place:]:
         assert saved.push(bytes([value])) == straight.push(bytes([value]))
-
-
-@given(text=utf8_text)
-def test_whole_characters_may_be_pushed_as_strings(text):
-    segmenter = Sentences(backend="rules")
-    cuts = segmenter.cut(text)
-    marks = online_marks(segmenter, text)
-    assert [place for place, value in enumerate(marks) if value] == cuts[:-1].tolist()
 
 
 def test_a_mark_comes_with_its_token():
