@@ -1,18 +1,6 @@
 """What records, proofs and documents hide, and what their statements are."""
 
-from segmenters import (
-    Agda,
-    Coq,
-    Hol,
-    Isabelle,
-    LaTeXProofs,
-    Lean,
-    Metamath,
-    Mixed,
-    Mizar,
-    Records,
-    Tptp,
-)
+import segmenters
 from tests.segmenters.hidden import Form, Hidden, inline, line_comment, string
 
 _C, _FLAT = Hidden("/*", "*/"), (Hidden("/*", "*/", "/*"),)
@@ -20,11 +8,11 @@ _NESTED = (Hidden("/*", "*/", "/*", nests=True),)
 _DOUBLED = tuple(Hidden(sign, sign, "\\", doubles=sign) for sign in "'\"")
 _PAREN = Hidden("(* ", " *)", nests=True)
 _DASHES, _HASH, _ESCAPED = line_comment("-- "), line_comment("# "), inline('"', '"', escapes='\\"')
-_QUOTED = inline("'", "'", doubles="'")
+_COLONS, _QUOTED = line_comment("::"), inline("'", "'", doubles="'")
 
 
 def _records(format: str, *arguments, **more) -> Form:
-    return Form(Records(format=format), *arguments, **more)
+    return Form(segmenters.Records(format=format), *arguments, **more)
 
 
 def _sql(strings, comments, *ends, statement="", first="") -> Form:
@@ -41,7 +29,7 @@ def _sql(strings, comments, *ends, statement="", first="") -> Form:
 def _document(format: str, strings, comments=(), statements=(), **more) -> Form:
     told = ("We saw \1 here. ", "So \2 it is \1, then! ", "Who came?\n\n")
     told = told[:2] if format == "html" else told
-    segmenter = LaTeXProofs() if format == "latex" else Mixed(format=format)
+    segmenter = segmenters.LaTeXProofs() if format == "latex" else segmenters.Mixed(format=format)
     return Form(segmenter, (*told, *statements), strings, comments, **more)
 
 
@@ -142,46 +130,48 @@ FORMS = {
         ends=(_HASH,),
     ),
     "coq": Form(
-        Coq(),
+        segmenters.Coq(),
         ("Definition a \2 := \1. ", "Lemma b \2 : c \1.\n", "auto \2. "),
         (Hidden('"', '"', doubles='"'),),
         (Hidden("(* ", " *)", '"', nests=True),),
     ),
     "lean": Form(
-        Lean(),
+        segmenters.Lean(),
         ("def a \2 := f \1 \3", "theorem b : c \1 \2 := d \3", "#eval \1\n"),
         (string('"', lines=True),),
         (Hidden("/- ", " -/", nests=True),),
         (_DASHES,),
     ),
     "agda": Form(
-        Agda(),
+        segmenters.Agda(),
         ("a \2 = f \1 \3", "b : c \1 \2\n"),
         (string('"'),),
         (Hidden("{- ", " -}", nests=True),),
         (_DASHES,),
     ),
     "isabelle": Form(
-        Isabelle(),
+        segmenters.Isabelle(),
         ("lemma \1 \2\n", "have \1 \2 ", "by (a \1)\n"),
         (string('"', lines=True), Hidden("\\<open>", "\\<close>"), Hidden("\u2039", "\u203a")),
         (_PAREN,),
     ),
     "metamath": Form(
-        Metamath(),
+        segmenters.Metamath(),
         ("$c a \2 b $.\n", "$c a $|- \2 d $. ", "\1\n"),
         *[(Hidden("$( ", " $)", "$"),)] * 2,
     ),
-    "mizar": Form(Mizar(), ("a = \3 b;\n", "thus c; \3", "let d; "), ends=(line_comment("::"),)),
+    "mizar": Form(
+        segmenters.Mizar(), ("a = \3 b;\n", "thus c; \3", "let d; "), ends=(line_comment("::"),)
+    ),
     "tptp": Form(
-        Tptp(),
+        segmenters.Tptp(),
         ("fof(a, axiom, f(\1) \2 ).\n", "cnf(b, axiom, \1 \3 | c). \3", "include(\1).\n"),
         (string("'"), string('"')),
         (_C,),
         (line_comment("% "),),
     ),
     "hol": Form(
-        Hol(),
+        segmenters.Hol(),
         ("Definition a:\n  b \2 = \1\n\0End\n\n", "val c = f \1 \2\n"),
         (string('"'),),
         (_PAREN,),

@@ -96,14 +96,6 @@ def test_characters_beyond_ascii_do_not_move_cuts(language, head):
 @pytest.mark.parametrize(
     ("language", "marked"),
     [
-        # What people reported of other splitters (docs/reports.md).
-        ("c", "void t () {\n|/* \U00010437 \u03ff */\n|int i = f(0,\n 1);\n|return;\n|}\n"),
-        (
-            "javascript",
-            "function a() {\n|  g(\n|}\n|\n|function b() {\n|  let c = 1,\n d;\n|}\n",
-        ),
-        ("python", "def foo():\n|foo()\n|b = (1,\n 2)\n"),
-        ("python", 'foo.\n|"""a\nb\n"""\n|x = 1\n'),
         # Line ends of other systems; a macro of two lines among template parameters.
         ("javascript", "/* a\r\n b */\r\n|g();\r\n"),
         ("javascript", "/* a\r b */\r|g();\r"),

@@ -18,21 +18,16 @@ BLOCKS = (
 )
 
 
-@given(text=st.text("\r\na\u00e9\u6f22", max_size=20), block=st.integers(1, 5))
-def test_line_ends_are_the_same_in_blocks(text, block):
-    whole = places.character_ends(text).tolist()
-    with mock.patch.object(places, "_BLOCK", block):
-        assert places.character_ends(text).tolist() == whole
-
-
-@given(text=any_text)
-def test_physical_lines_equal_a_loop_over_characters(text):
+@given(text=st.text("\r\na\u00e9\u6f22", max_size=20) | any_text, block=st.integers(1, 5))
+def test_physical_lines_equal_a_loop_over_characters_in_blocks_too(text, block):
     ends = [
         place + 1
         for place, char in enumerate(text)
         if char == "\n" or (char == "\r" and text[place + 1 : place + 2] != "\n")
     ]
     assert Lines().cut(text).tolist() == sorted({0, *ends, len(text)})
+    with mock.patch.object(places, "_BLOCK", block):
+        assert places.character_ends(text).tolist() == ends
 
 
 def test_a_definition_starts_with_its_comments_and_decorators_by_machine_and_by_grammar():

@@ -1,9 +1,11 @@
 """Sentences by the rules: what a reader would cut, the laws, the fast lanes, and hostile text.
 
-In sentences.json "|" marks the boundaries of examples, written for this test.
+In sentences.json "|" marks the boundaries of examples, written for this test; dialogues of many
+languages have quotes in quotes (BIPE_FUZZ=20000 reads more of them).
 """
 
 import json
+import os
 import re
 import unicodedata
 from functools import lru_cache
@@ -19,6 +21,8 @@ from segmenters import Sentences
 from segmenters.prose import rules as sentence_rules
 from segmenters.prose import tables
 from segmenters.prose.ahead import REACH
+from tests.segmenters.dialogues import LANGUAGES, dialogue
+from tests.segmenters.record_samples import with_marks
 from tests.segmenters.test_laws import SIGNS
 from tests.segmenters.texts import any_text, pieces
 
@@ -28,48 +32,21 @@ TEXTS = json.loads(Path(__file__).with_name("sentences.json").read_text(encoding
 CAUSAL = TEXTS["causal"] | TEXTS["languages"]
 
 
-def check_what_is_seen(text, segmenter):
-    """Every beginning of the text is cut like the whole, up to the lookahead."""
-    cuts = segmenter.cut(text).tolist()
-    for length in range(1, len(text)):
-        known = length - segmenter.lookahead
-        seen = [place for place in segmenter.cut(text[:length]).tolist() if place <= known]
-        assert seen == [place for place in cuts if place <= known]
-
-
 @pytest.mark.parametrize("case", CAUSAL)
 def test_one_character_decides_where_a_reader_ends_a_sentence(case):
     expected = CAUSAL[case].split("|")
     text = "".join(expected)
     assert pieces(text, RULES) == pieces(text, Sentences(backend="spacy")) == expected
-    check_what_is_seen(text, RULES)
 
 
-# What people reported of other splitters (docs/reports.md), with texts of our own.
-REPORTED = """
-Two tasks remain. |1) The lamp is broken. |2) The door creaks.
-Il prit le reste .. |Ensuite il partit .... |Puis rien.
-The curve rises, see Fig. ?? |Then it falls.
-Meyer et al. [1998] measured the tide. |It was low.
-He put it down, "That is all." |He left the room.
-We need approx. 200 chairs. |And tables.
-Robert Sr. walks to the shop. |Robert Jr. stays.
-Net sales incl. TV were EUR 3.4 b. with a margin of 5.1%
-Dear Ann,\\n\\n|It was good for two reasons:\\n |- it was short\\n |- cheap\\n\\n|Bye\\nBob
-It was late. |nobody came. |we left.
-This is a\\n short remark. |This is another.\\n|And a third
-Ask for his name?|What may go wrong.
-\u4ed6\u6765\\n\u4e86\u3002|\u6211\u4eec \u8d70\\n\u5427\uff01|\u597d\u3002
-They said, "The leg is fine (e.g., no X-ray)." |Later the nurse left.
-"Well, he . . . he left." |The clerk . . . nodded. |Fine.
-Yahoo! is not liable for it. |You are a yahoo! |I hate you!
-"""
-
-
-@pytest.mark.parametrize("line", REPORTED.strip().splitlines())
-def test_sentences_are_those_that_others_missed(line):
-    marked = line.replace("\\n", "\n")
-    assert pieces(marked.replace("|", ""), RULES) == marked.split("|")
+def test_sentences_in_quotes_end_at_their_terminators_and_closers():
+    names = set()
+    for seed in range(int(os.environ.get("BIPE_FUZZ", "200"))):
+        text, ends, name = dialogue(seed)
+        expected = with_marks(text, [[*ends, len(text)]])
+        assert with_marks(text, [RULES.cut(text)]) == expected, (seed, name)
+        names.add(name)
+    assert names == {*LANGUAGES}
 
 
 @pytest.mark.parametrize("case", TEXTS["next_word"])

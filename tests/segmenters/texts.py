@@ -61,16 +61,17 @@ def grows_too_fast(cut, short, long, *, most, slack):
     return best[1] > most * best[0] + slack
 
 
-def byte_level(corpus, size):
-    """A byte-level BPE so small that it splits characters beyond ASCII; <s> is special."""
-    made = Tokenizer(models.BPE())
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=size,
-        special_tokens=["<s>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    made.train_from_iterator(corpus, trainer)
+def trained(kind, corpus, *, size, special=("<s>", "<unk>")):
+    """A BPE so small that it splits characters beyond ASCII: of bytes, or of words."""
+    if kind == "bytes":
+        made = Tokenizer(models.BPE())
+        made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        made.decoder = decoders.ByteLevel()
+    else:
+        made = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>"))
+        made.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
+        made.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace()])
+    alphabet = pre_tokenizers.ByteLevel.alphabet() if kind == "bytes" else []
+    how = {"special_tokens": [*special], "initial_alphabet": alphabet, "show_progress": False}
+    made.train_from_iterator(corpus, trainers.BpeTrainer(vocab_size=size, **how))
     return made
