@@ -123,6 +123,7 @@ REFUSED = [
         r"call model.follow\(tokenizer\).* of bipe.hf first$",
     ),
     (lambda m: m.generate(IDS, segmentation="exactly"), "must be 'table' or 'exact', was: 'exac"),
+    (lambda m: TABLE.packed(size=8), r"vocabulary \(8\), was: 64"),
     (
         lambda m: m._so_far(IDS, 9, None, FEW["segment_marks"]),
         "of 9 tokens are needed, but only 1 have segment_marks and 8 have ids",
@@ -141,11 +142,6 @@ def test_what_segments_cannot_be_found_for_is_refused(kind):
         model.generate(IDS, max_new_tokens=2)
     made = model.generate(IDS, max_new_tokens=1, segment_marks=0 * IDS)
     assert made.shape == (1, 9)
-
-
-def test_a_table_of_another_vocabulary_is_refused():
-    with pytest.raises(ValueError, match=r"vocabulary \(8\), was: 64"):
-        TABLE.packed(size=8)
 
 
 def test_documents_that_transformers_would_not_keep_apart_are_refused():
