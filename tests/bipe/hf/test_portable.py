@@ -107,6 +107,7 @@ def test_with_bipe_the_file_is_never_run(kind, tmp_path):
 
 
 def test_no_name_is_left_out_of_any_scheme():
+    pytest.importorskip("ruff")  # of the extra dev
     text = of_decoder(SCHEMES)  # a file of all encodings together
     assert text == of_decoder(SCHEMES)
     kinds = {name: kind for name, kind in vars(frequencies).items() if isinstance(kind, type)}
