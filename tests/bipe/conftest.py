@@ -255,13 +255,3 @@ def packed_equals_alone(model: Decoder, *, time: int = 40, seed: int = 1) -> Non
     packed = model.double().eval()(tokens, at)
     for row, here, alone in documents_of(at):
         close(packed[row, here], model(tokens[row : row + 1, here], alone)[0])
-
-
-@torch.no_grad()
-def bfloat16_is_near(model: Decoder, *, time: int = 40) -> None:
-    """Weights are rounded as well; angles of bfloat16 ids would be far off at far positions."""
-    tokens, at = random_batch(2, time, seed=6)
-    exact = model.double()(tokens, at)
-    out = model.to(torch.bfloat16)(tokens, at)
-    assert out.dtype == torch.bfloat16
-    assert (out.double() - exact).abs().max() < 0.4

@@ -108,18 +108,6 @@ def test_flex_is_compiled_without_a_warning_and_named_once(
     assert caplog.text.count("attention path: flex") == 1
 
 
-def test_each_path_of_attention_is_named_once(compiled, monkeypatch, caplog):
-    monkeypatch.setattr(dispatch, "_LOGGED", set())
-    models = [compiled("flat_t5"), compiled("flat_t5", attention="masked")]
-    models.append(small_decoder("flat_rope"))
-    with caplog.at_level("INFO", "bipe.attention"), torch.no_grad():
-        for model in models:
-            for time, documents in ((50, 0.06), (60, 0.06), (60, 0.0), (BY_DOCUMENT_FROM, 0.06)):
-                model(*random_batch(2, time, seed=1, documents=documents))
-    paths = [text.split()[2] for text in caplog.messages]
-    assert sorted(paths) == sorted(set(paths)) and "masked" in paths and len(paths) > 1
-
-
 WHOLE = """
 import torch
 from tests.bipe.conftest import random_batch, small_decoder

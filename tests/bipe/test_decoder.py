@@ -1,16 +1,16 @@
-"""Recomputed blocks, few rows, widths of heads, norms and biases of projections."""
+"""Recomputed blocks, few rows, widths of heads, norms and biases of projections; what is stored."""
 
 import pytest
 import torch
 from torch import nn
 
-from bipe import Decoder
-from bipe.checkpoint import CheckpointError, load_model, save_model
+from bipe import Decoder, DecoderConfig
+from bipe.checkpoint import load_model, save_model
 from bipe.decoder import Projection
-from bipe.layouts import config_to_official
 from tests.bipe.conftest import (
     N_HEAD,
     ONE_EACH,
+    SCHEMES,
     WIDTH,
     cached_equals_uncached,
     random_batch,
@@ -77,6 +77,7 @@ OPTIONS = {
     "wide_heads": {"head_width": 12, **ROPE},
     "wide_shared_heads": {"head_width": 12, "n_kv_head": 2, **ROPE},
     "odd_width": {"width": 50, "head_width": 12, **ROPE},
+    "tied_head": {"tied_head": True},
     "qk_norm": {"qk_norm": "both"},
     "key_norm": {"qk_norm": "key"},
     "qkv_bias": {"qkv_bias": "qkv"},
@@ -107,6 +108,7 @@ def test_a_model_with_options_is_cached_trained_and_stored(name, tmp_path):
     save_model(model, tmp_path / "model")
     again, _ = load_model(tmp_path / "model")
     assert again.config == model.config
+    assert (again.head.weight is again.tokens.weight) == ("tied_head" in OPTIONS[name])
     state = again.state_dict()
     assert all(torch.equal(state[key], value) for key, value in model.state_dict().items())
     cached_equals_uncached(model, [7] + [1] * 13)
@@ -136,12 +138,6 @@ def test_what_has_no_memory_starts_as_what_has(name):
             assert (parameter == (0 if "bias" in each else 1)).all(), each
 
 
-@pytest.mark.parametrize("name", ["key_norm", "qk_bias", "all"])
-def test_options_without_a_counterpart_are_refused(name):
-    with pytest.raises(CheckpointError, match=r"does not support q\w+="):
-        config_to_official(model_with(name).config, max_length=64)
-
-
 def test_key_norm_divides_scores_by_the_size_of_keys():
     attention = small_decoder("flat_nope", qk_norm="key").blocks[0].attention
     seen = []
@@ -152,3 +148,34 @@ def test_key_norm_divides_scores_by_the_size_of_keys():
     scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
     expected = q @ (plain / plain.norm(dim=-1, keepdim=True)).transpose(-1, -2)
     torch.testing.assert_close(scores, expected, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("scheme", ONE_EACH)
+def test_a_saved_model_computes_the_same(scheme, tmp_path):
+    model = small_decoder(scheme)
+    save_model(model, tmp_path / "model", notes={"row_length": 40})
+    loaded, notes = load_model(tmp_path / "model")
+    tokens, at = random_batch(2, 40, seed=0)
+    assert notes == {"row_length": 40} and loaded.config == model.config
+    assert torch.equal(loaded(tokens, at), model(tokens, at))
+
+
+def test_an_encoding_with_a_width_of_its_own_comes_back(tmp_path):
+    waves = {"_target_": "bipe.encodings.sandwich.Sandwich", "n_head": 4, "width": 64}
+    small = {"vocab_size": 64, "width": 32, "n_layer": 1, "n_head": 4, "mlp_width": 32}
+    save_model(Decoder(DecoderConfig(**small, encoding=waves)), tmp_path / "model")
+    assert load_model(tmp_path / "model")[0].config.encoding == waves
+    waves["width"] = 1 << 40
+    with pytest.raises(ValueError, match="even and from 2 to 65536, was: 1099511627776"):
+        Decoder(DecoderConfig(**small, encoding=waves))
+
+
+def test_saving_again_replaces_and_a_failed_save_leaves_what_was(tmp_path):
+    for seed in (0, 1):
+        save_model(small_decoder("flat_rope", seed=seed), tmp_path / "model")
+    with pytest.raises(TypeError):
+        save_model(small_decoder("flat_alibi"), tmp_path / "model", notes={"bad": object()})
+    loaded, _ = load_model(tmp_path / "model")
+    assert loaded.config.encoding == SCHEMES["flat_rope"]
+    assert torch.equal(loaded.head.weight, small_decoder("flat_rope", seed=1).head.weight)
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]

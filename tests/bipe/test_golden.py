@@ -73,9 +73,14 @@ def arrays(case: dict) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): torch.from_numpy(ARRAYS[name]) for name in names}
 
 
+def released(name: str, dtype: torch.dtype, **changes) -> Decoder:
+    """A model of the release, with changes of its configuration."""
+    config = read(f"bipe/{name}.config.json") | changes
+    return from_official(config, load_file(FOLDER / f"bipe/{name}.safetensors")).to(dtype)
+
+
 def model_of(case: dict, dtype: torch.dtype) -> Decoder:
-    state = load_file(FOLDER / f"bipe/{case['model']}.safetensors")
-    model = from_official(read(f"bipe/{case['model']}.config.json"), state).to(dtype)
+    model = released(case["model"], dtype)
     if case.get("patched"):
         table = model.scheme.intra.table.weight
         ramp = torch.linspace(-1, 1, table.shape[1]).half().to(dtype)

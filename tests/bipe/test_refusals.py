@@ -188,6 +188,9 @@ REFUSED = [
      "'masked' does not support passes"),
     (lambda: config_to_official(with_far(far("ReRoPE", window=4)).config, max_length=64),
      "no name for a far method"),
+    *((lambda how=how: config_to_official(config(SCHEMES["flat_rope"], **how), max_length=64),
+       r"does not support q\w+=")
+      for how in ({"qk_norm": "key"}, {"qkv_bias": "qk"}, {"qk_norm": "both", "qkv_bias": "qkv"})),
     # A description for another model, or of what is none.
     (lambda: inter(target("RoPE", head_width=16)),
      r"encoding\.inter\.head_width must be that of the model, 8, was: 16"),

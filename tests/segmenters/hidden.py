@@ -9,47 +9,19 @@ each `\0` of a template as well. The same seed gives the same text.
 import random
 import re
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 
 from segmenters import Segmenter
 
 # What ends, opens and closes something in one format or another.
+_SIGNS = r"""; } { [ ] ( ) # // /* */ -- (* *) {- -} /- -/ ' " ` $$ \ \\ <!-- --> <a> </a> ]]>
+    , @a{ % $ | <<E E a tea END; :: ;; *"""
 _ATOMS = (
-    *("; ", ";", ". Then ", "? So ", "! ", "end. ", "}", "{", "[", "]", "(", ")", "#", "# ", "//"),
-    *("/*", "*/", "--", "-- ", "(*", "*)", "{-", "-}", "/-", "-/", "'", '"', "`", "''", '""', "$$"),
-    *(
-        "'''",
-        '"""',
-        "```",
-        "\\",
-        "\\\\",
-        "<!--",
-        "-->",
-        "<a>",
-        "</a>",
-        "]]>",
-        ",",
-        ": ",
-        "= ",
-        "@a{",
-    ),
-    *(
-        "%",
-        "$",
-        "|",
-        "<<E",
-        "E",
-        "a",
-        "tea",
-        "So it is",
-        " ",
-        "  ",
-        "BEGIN ",
-        "END;",
-        "- a",
-        "proof ",
-    ),
-    *("qed ", "by ", "::", ";;", "*", "::= ", "\u2018", "\u201d", "\u3002", "http://a.b/?c=d. "),
+    *("; ", ". Then ", "? So ", "! ", "# ", "-- ", " ", "  ", ": ", "= ", "::= ", "So it is"),
+    *("end. ", "proof ", "qed ", "by ", "BEGIN ", "- a", "http://a.b/?c=d. "),
+    *_SIGNS.split(),
+    *("''", '""', "'''", '"""', "```", "\u2018", "\u201d", "\u3002"),
 )
 _LINES = ("\n", "\n\n", "\n  ", "\n#", "\n- ", "\n;", "\n.", "\nE\n")
 
@@ -58,15 +30,15 @@ _LINES = ("\n", "\n\n", "\n  ", "\n#", "\n- ", "\n;", "\n.", "\nE\n")
 class Hidden:
     """A kind of hidden text: its signs, and what may not be in it.
 
-    `doubles`: what is doubled or gets a backslash in it; `bans`: what is not in it at all, besides
-    what closes it. `lines`: whether it holds line ends; `nests`: whether its signs nest.
+    `bans`: what is not in it, apart by spaces, besides what closes it; `doubles`, `escapes`: what
+    is doubled or gets a backslash. `lines`: whether it holds line ends; `nests`: its signs nest.
     """
 
     opens: str
     closes: str
+    bans: str = ""
     doubles: str = ""
     escapes: str = ""
-    bans: tuple[str, ...] = ()
     lines: bool = True
     nests: bool = False
 
@@ -78,7 +50,7 @@ class Hidden:
                 inner = inner.replace(sign, 2 * sign)
             for sign in self.escapes:
                 inner = inner.replace(sign, "\\" + sign)
-            if any(ban in inner for ban in self.bans):
+            if any(ban in inner for ban in self.bans.split()):
                 continue
             if self.nests and draw.random() < 0.3:
                 first, last = draw.choices((" ", "; ", " tea. So ", "\n.\n"), k=2)
@@ -121,12 +93,15 @@ class Form:
     last: str = ""
 
 
-def string(sign: str, *, lines: bool = False, bans: tuple[str, ...] = ()) -> Hidden:
-    return Hidden(sign, sign, escapes="\\" + sign, lines=lines, bans=bans)
+inline = partial(Hidden, lines=False)
 
 
-def line_comment(sign: str, *bans: str) -> Hidden:
-    return Hidden(sign, "\n", bans=("\n", *bans), lines=False)
+def string(sign: str, bans: str = "", **more: bool) -> Hidden:
+    return Hidden(sign, sign, bans, escapes="\\" + sign, **{"lines": False, **more})
+
+
+def line_comment(sign: str, bans: str = "") -> Hidden:
+    return inline(sign, "\n", bans)
 
 
 def hidden(form: Form, seed: int) -> tuple[str, list[int]]:

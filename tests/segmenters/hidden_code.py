@@ -4,133 +4,104 @@ Of the languages that a reader or a mask of ours reads; of others it is their gr
 """
 
 from segmenters import Lines
-from tests.segmenters.hidden import Form, Hidden, line_comment, string
+from tests.segmenters.hidden import Form, Hidden, inline, line_comment, string
+from tests.segmenters.texts import logical
 
-_C, _STRING = Hidden("/*", "*/"), string('"')
+_C, _SLASHES, _HASH = Hidden("/*", "*/"), line_comment("// ", "\\"), line_comment("# ")
 _BRACES = ("f(\1, \2 2,\n  \1); \3", "x = \1 + \2 \1;\n", "\2\n\0y = 2;\n")
 _PLAIN = ("f(\1,\n  \1) \3", "x = \1 \3")
-
-
-def lines(language: str) -> Lines:
-    return Lines(granularity="logical", language=language)
-
-
-FORMS = {
-    "python": Form(
-        lines("python"),
-        _PLAIN,
-        (
-            *(string("'"), _STRING),
-            *(Hidden(q, q, bans=(q[0], "\\")) for q in ("'''", '"""')),
-            Hidden('r"', '"', bans=("\\", "\n"), lines=False),
-        ),
-        (),
-        (line_comment("# "),),
+_QUOTES = (string('"'), string("'"))
+_LITERALS = {
+    "python": (
+        *(*_QUOTES, inline('r"', '"', "\\")),
+        *(Hidden(quote, quote, f"{quote[0]} \\") for quote in ("'''", '"""')),
     ),
-    "haskell": Form(
-        lines("haskell"),
+    "cpp": (_QUOTES[0], Hidden('R"(', ')"'), Hidden('R"ab(', ')ab"')),
+    "bash": (*(Hidden("'", "'"), Hidden('"', '"', "\\ $ `"), inline("$'", "'", escapes="\\'")),),
+    "swift": (_QUOTES[0], inline('#"', '"#', '" \\'), Hidden('"""\n', '\n"""', '" \\')),
+    "powershell": (Hidden("'", "'", "\u2018 \u201d", doubles="'"),),
+}
+_DOCS = {
+    "bash": (Hidden("<<'EOT'\n", "\nEOT\n", "EOT"),),
+    "ruby": (Hidden("<<~'EOT'\n", "\nEOT\n", "EOT \\"),),
+    "php": (Hidden("<<<'EOT'\n", "\nEOT;\n", "EOT"),),
+    "powershell": (Hidden("@'\n", "\n'@\n", "'@"),),
+    "perl": (Hidden("<<'EOT';\n", "\nEOT\n", "EOT"), Hidden("1;\n\0=pod\n\n", "\n\n=cut\n", "=")),
+}
+
+
+def _form(language: str, statements, strings=None, comments=(), ends=(), **more) -> Form:
+    strings = _LITERALS[language] if strings is None else strings
+    docs = _DOCS.get(language, ())
+    return Form(logical(language), statements, strings, comments, ends, docs, **more)
+
+
+_ALL = [
+    _form("python", _PLAIN, ends=(_HASH,)),
+    _form(
+        "haskell",
         ("a = f \1 \2\n  \1 \3", "b \2 = \1\n"),
-        (_STRING,),
+        _QUOTES[:1],
         (Hidden("{- ", " -}", nests=True),),
         (line_comment("-- "),),
     ),
-    "c": Form(lines("c"), _BRACES, (_STRING,), (_C,), (line_comment("// ", "\\"),)),
-    "cpp": Form(
-        lines("cpp"),
+    _form("c", _BRACES, _QUOTES[:1], (_C,), (_SLASHES,)),
+    _form("cpp", _BRACES, None, (_C,), (_SLASHES,)),
+    _form("bash", ("a \1 \1\n", "b \4", "c \1 # d\n", "e=\1\n")),
+    _form(
+        "java",
         _BRACES,
-        (_STRING, Hidden('R"(', ')"'), Hidden('R"ab(', ')ab"')),
+        (_QUOTES[0], Hidden('"""\n', '"""', '" \\')),
         (_C,),
-        (line_comment("// ", "\\"),),
-    ),
-    "bash": Form(
-        lines("bash"),
-        ("a \1 \1\n", "b \4", "c \1 # d\n", "e=\1\n"),
-        (
-            Hidden("'", "'"),
-            Hidden('"', '"', bans=("\\", "$", "`")),
-            Hidden("$'", "'", escapes="\\'", lines=False),
-        ),
-        docs=(Hidden("<<'EOT'\n", "\nEOT\n", bans=("EOT",)),),
-    ),
-    "java": Form(
-        lines("java"),
-        _BRACES,
-        (_STRING, Hidden('"""\n', '"""', bans=('"', "\\"))),
-        (_C,),
-        (line_comment("// ", "\\"),),
+        (_SLASHES,),
         first="class A { int f() {\n\0",
         last="\0}\n\0}\n",
     ),
-    "swift": Form(
-        lines("swift"),
+    _form(
+        "swift",
         ("f(\1, \2 2,\n  \1)\n", "x = \1 + \2 \1\n"),
-        (
-            _STRING,
-            Hidden('#"', '"#', bans=('"', "\\"), lines=False),
-            Hidden('"""\n', '\n"""', bans=('"', "\\")),
-        ),
-        (Hidden("/*", "*/", nests=True),),
+        comments=(Hidden("/*", "*/", nests=True),),
     ),
-    "ruby": Form(
-        lines("ruby"),
-        ("f(\1,\n  \1) \3", "x = \1 \3", "y = \4"),
-        (string('"', bans=("#",)), string("'")),
-        (),
-        (line_comment("# "),),
-        (Hidden("<<~'EOT'\n", "\nEOT\n", bans=("EOT", "\\")),),
-    ),
-    "php": Form(
-        lines("php"),
+    _form("ruby", (*_PLAIN, "y = \4"), (string('"', "#"), string("'")), ends=(_HASH,)),
+    _form(
+        "php",
         ("f(\1, \2 2,\n  \1); \3", "$x = \1 . \2 \1;\n", "$y = \4"),
-        (string("'"),),
+        _QUOTES[1:],
         (_C,),
         (line_comment("// ", "?>"), line_comment("# ", "?>")),
-        (Hidden("<<<'EOT'\n", "\nEOT;\n", bans=("EOT",)),),
         first="<?php\n\0",
     ),
-    "powershell": Form(
-        lines("powershell"),
+    _form(
+        "powershell",
         ("f \1 \2 2 \3", "$x = \1\n", "$y = \4"),
-        (Hidden("'", "'", doubles="'", bans=("\u2018", "\u201d")),),
-        (Hidden("<# ", " #>"),),
-        (line_comment("# "),),
-        (Hidden("@'\n", "\n'@\n", bans=("'@",)),),
+        comments=(Hidden("<# ", " #>"),),
+        ends=(_HASH,),
     ),
-    "css": Form(
-        lines("css"),
+    _form(
+        "css",
         ("a { b: \1; }\n", "\2\n\0c { d: \1 }\n"),
-        (_STRING, string("'"), Hidden("url(", ")", bans=tuple("()'\"\\ *"), lines=False)),
+        (*_QUOTES, inline("url(", ")", "( ) ' \" \\ *")),
         (_C,),
     ),
-    "perl": Form(
-        lines("perl"),
+    _form(
+        "perl",
         ("f(\1,\n  \1); \3", "$x = \1; \3", "$y = \4"),
-        (string("'"), Hidden("q{", "}", bans=tuple("{}\\"))),
-        (),
-        (line_comment("# "),),
-        (
-            Hidden("<<'EOT';\n", "\nEOT\n", bans=("EOT",)),
-            Hidden("1;\n\0=pod\n\n", "\n\n=cut\n", bans=("=",)),
-        ),
+        (_QUOTES[1], Hidden("q{", "}", "{ } \\")),
+        ends=(_HASH,),
     ),
-}
+]
+FORMS = {form.segmenter.language: form for form in _ALL}
+_IN_LINE = (inline("/*", "*/"),)
 # Statements of lines that are too long to be parsed.
 MINIFIED = {
     "javascript": Form(
         Lines(),
         ("x=\1+\1;", "f(\1,\2 2);", "function g(){return \1;}"),
         (
-            *(string('"'), string("'")),
-            Hidden("`", "`", bans=("\\", "$"), lines=False),
-            Hidden("`a${f({b:1},`c`,'", "')}d`", bans=("'", "\\"), lines=False),
-            Hidden("/a", "b/", bans=tuple("/\\[]()*+?{}|"), lines=False),
+            *(*_QUOTES, inline("`", "`", "\\ $"), inline("`a${f({b:1},`c`,'", "')}d`", "' \\")),
+            inline("/a", "b/", "/ \\ [ ] ( ) * + ? { } |"),
         ),
-        (Hidden("/*", "*/", lines=False),),
+        _IN_LINE,
     ),
-    "css": Form(
-        Lines(),
-        ("a{b:\1;\0c:\1}", "\2d{e:\1}"),
-        (string('"'), string("'")),
-        (Hidden("/*", "*/", lines=False),),
-    ),
+    "css": Form(Lines(), ("a{b:\1;\0c:\1}", "\2d{e:\1}"), _QUOTES, _IN_LINE),
 }

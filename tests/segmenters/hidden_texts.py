@@ -1,298 +1,239 @@
 """What records, proofs and documents hide, and what their statements are."""
 
-from segmenters import (
-    Agda,
-    Coq,
-    Hol,
-    Isabelle,
-    LaTeXProofs,
-    Lean,
-    Metamath,
-    Mixed,
-    Mizar,
-    Records,
-    Tptp,
-)
-from tests.segmenters.hidden import Form, Hidden, line_comment, string
+import segmenters
+from tests.segmenters.hidden import Form, Hidden, inline, line_comment, string
 
-_FLAT = Hidden("/*", "*/", bans=("/*",))
-_C = Hidden("/*", "*/")
-_DOUBLED = tuple(Hidden(sign, sign, doubles=sign, bans=("\\",)) for sign in "'\"")
-_PAREN, _DASHES = Hidden("(* ", " *)", nests=True), line_comment("-- ")
+_C, _FLAT = Hidden("/*", "*/"), (Hidden("/*", "*/", "/*"),)
+_NESTED = (Hidden("/*", "*/", "/*", nests=True),)
+_DOUBLED = tuple(Hidden(sign, sign, "\\", doubles=sign) for sign in "'\"")
+_PAREN = Hidden("(* ", " *)", nests=True)
+_DASHES, _HASH, _ESCAPED = line_comment("-- "), line_comment("# "), inline('"', '"', escapes='\\"')
+_COLONS, _QUOTED = line_comment("::"), inline("'", "'", doubles="'")
 
 
-_SQL = (
-    "SELECT \1, \1 \2 FROM t\2;\n",
-    "SELECT \1 \3, \1 FROM t \3; ",
-    "\3INSERT INTO t VALUES (\1, 2, \1); \3",
-    "UPDATE t SET a = \1 \2 WHERE b = \1 ;\n\n",
-)
-_DOCUMENT = ("We saw \1 here. ", "So \2 it is \1, then! ", "Who came?\n\n")
+def _records(format: str, *arguments, **more) -> Form:
+    return Form(segmenters.Records(format=format), *arguments, **more)
+
+
+def _sql(strings, comments, *ends, statement="", first="") -> Form:
+    statements = (
+        "SELECT \1, \1 \2 FROM t\2;\n",
+        "SELECT \1 \3, \1 FROM t \3; ",
+        "\3INSERT INTO t VALUES (\1, 2, \1); \3",
+        "UPDATE t SET a = \1 \2 WHERE b = \1 ;\n\n",
+        *filter(None, (statement,)),
+    )
+    return _records("sql", statements, strings, comments, (_DASHES, *ends), first=first)
+
+
+def _document(format: str, strings, comments=(), statements=(), **more) -> Form:
+    told = ("We saw \1 here. ", "So \2 it is \1, then! ", "Who came?\n\n")
+    told = told[:2] if format == "html" else told
+    segmenter = segmenters.LaTeXProofs() if format == "latex" else segmenters.Mixed(format=format)
+    return Form(segmenter, (*told, *statements), strings, comments, **more)
 
 
 FORMS = {
-    "sql of sqlite": Form(Records(format="sql"), _SQL, _DOUBLED, (_FLAT,), (_DASHES,)),
-    "sql of postgresql": Form(
-        Records(format="sql"),
-        (*_SQL, "CREATE FUNCTION f() RETURNS int AS $fn$ SELECT \1; $fn$ LANGUAGE sql; \3"),
+    "sql of sqlite": _sql(_DOUBLED, _FLAT),
+    "sql of postgresql": _sql(
         (
             *(*_DOUBLED, Hidden("E'", "'", escapes="\\'")),
-            *(Hidden(sign, sign, bans=("$",)) for sign in ("$$", "$ab$")),
+            *(Hidden(sign, sign, "$") for sign in ("$$", "$ab$")),
         ),
-        (Hidden("/*", "*/", nests=True, bans=("/*",)),),
-        (_DASHES,),
+        _NESTED,
+        statement="CREATE FUNCTION f() RETURNS int AS $fn$ SELECT \1; $fn$ LANGUAGE sql; \3",
     ),
-    "sql of mysql": Form(
-        Records(format="sql"),
-        _SQL,
+    "sql of mysql": _sql(
         (string("'", lines=True), string('"', lines=True), Hidden("`", "`")),
         (_C,),
-        (_DASHES, line_comment("# so ")),
+        line_comment("# so "),
         first="CREATE TABLE `t` (a int);\n\0",
     ),
-    "sql of oracle": Form(
-        Records(format="sql"),
-        _SQL,
+    "sql of oracle": _sql(
         (_DOUBLED[0], *(Hidden(f"q'{a}", f"{b}'") for a, b in ("[]", "{}", "()", "<>", "!!"))),
-        (_FLAT,),
-        (_DASHES,),
+        _FLAT,
     ),
-    "sql of sql server": Form(
-        Records(format="sql"),
-        _SQL,
-        (_DOUBLED[0], Hidden("[", "]", doubles="]", lines=False)),
-        (Hidden("/*", "*/", nests=True, bans=("/*",)),),
-        (_DASHES,),
-    ),
-    "csv": Form(Records(format="csv"), ("\1,a,\1\n", "b,\1,3\n"), _DOUBLED[1:]),
-    "tsv": Form(Records(format="tsv"), ("\1\ta\t\1\n", "b\t\1\t3\n"), _DOUBLED[1:]),
-    "json": Form(
-        Records(format="json"),
+    "sql of sql server": _sql((_DOUBLED[0], inline("[", "]", doubles="]")), _NESTED),
+    "csv": _records("csv", ("\1,a,\1\n", "b,\1,3\n"), _DOUBLED[1:]),
+    "tsv": _records("tsv", ("\1\ta\t\1\n", "b\t\1\t3\n"), _DOUBLED[1:]),
+    "json": _records(
+        "json",
         ('"a": [\1, \2 \1], \3', '"b": {"c": \1},\n', '"d": \1 \2, '),
-        (Hidden('"', '"', escapes='\\"', lines=False),),
+        (_ESCAPED,),
         (_C,),
         (line_comment("// "),),
         first="{",
         last='\0"e": 1}',
     ),
-    "yaml": Form(
-        Records(format="yaml"),
+    "yaml": _records(
+        "yaml",
         ("a: \1 \3", "b: [\1,\n  \1] \3", "c: {d: \1}\n", "\3e: 1\n", "f:\n\0  - \1 \3", "g: \4"),
-        (
-            Hidden("'", "'", doubles="'", lines=False),
-            Hidden('"', '"', escapes='\\"', lines=False),
-        ),
-        (),
-        (line_comment("# "),),
-        (
-            Hidden("|\n  ", "\n", bans=("\n",), lines=False),
-            Hidden("'a\n  ", "'\n", bans=("'", "\n"), lines=False),
-            Hidden('"a\n  ', '"\n', bans=('"', "\\", "\n"), lines=False),
-        ),
+        (_QUOTED, _ESCAPED),
+        ends=(_HASH,),
+        docs=(inline("|\n  ", "\n"), inline("'a\n  ", "'\n", "'"), inline('"a\n  ', '"\n', '" \\')),
     ),
-    "toml": Form(
-        Records(format="toml"),
+    "toml": _records(
+        "toml",
         ("a = \1 \3", "b = [\1, \3 \1]\n", "c = {d = \1, e = \1} \3", "\3f = 1\n"),
         (
-            Hidden("'", "'", bans=("\n",), lines=False),
-            Hidden('"', '"', escapes='\\"', lines=False),
-            Hidden("'''", "'''", bans=("'",)),
-            Hidden('"""', '"""', bans=('"', "\\")),
+            *(inline("'", "'"), _ESCAPED),
+            *(Hidden("'''", "'''", "'"), Hidden('"""', '"""', '" \\')),
         ),
-        (),
-        (line_comment("# "),),
+        ends=(_HASH,),
     ),
-    "hcl": Form(
-        Records(format="hcl"),
+    "hcl": _records(
+        "hcl",
         (
             *("a = \1 \3", "b = [\1, \2\n  \1] \3", "c = f(\1, \3  2)\n"),
             *("d {\n\0  e = \1\n\0}\n", "g = \4", "h = [\4, \4]\n", "i {\n\0  j = f(\4)\n\0}\n"),
         ),
-        (Hidden('"', '"', escapes='\\"', bans=("$",), lines=False),),
+        (inline('"', '"', "$", escapes='\\"'),),
         (_C,),
-        (line_comment("# "), line_comment("// ")),
-        (
-            Hidden("<<EOT\n", "\nEOT\n", bans=("EOT",)),
-            Hidden("<<-EOT\n", "\n  EOT\n", bans=("EOT",)),
-        ),
+        (_HASH, line_comment("// ")),
+        (Hidden("<<EOT\n", "\nEOT\n", "EOT"), Hidden("<<-EOT\n", "\n  EOT\n", "EOT")),
     ),
-    "dockerfile": Form(
-        Records(format="dockerfile"),
+    "dockerfile": _records(
+        "dockerfile",
         ("RUN a \\\n  \3  b\n", "RUN \1", "COPY \1", "\3CMD c\n"),
-        (
-            Hidden("<<EOT\n", "\nEOT\n", bans=("EOT",)),
-            Hidden("cat <<'EOT' > f\n", "\nEOT\n", bans=("EOT",)),
-            Hidden("<<A <<EOT b\nA\n", "\nEOT\n", bans=("EOT",)),
+        tuple(
+            Hidden(opens, "\nEOT\n", "EOT")
+            for opens in ("<<EOT\n", "cat <<'EOT' > f\n", "<<A <<EOT b\nA\n")
         ),
-        (),
-        (line_comment("# ", "\\"),),
+        ends=(line_comment("# ", "\\"),),
     ),
-    "makefile": Form(
-        Records(format="makefile"),
+    "makefile": _records(
+        "makefile",
         ("a: b\n", "\tc \\\n\td\n", "\3E = f\n", "\1"),
-        (Hidden("define X\n", "\nendef\n", bans=("endef", "define", "\\")),),
-        (),
-        (line_comment("# ", "\\"),),
+        (Hidden("define X\n", "\nendef\n", "endef define \\"),),
+        ends=(line_comment("# ", "\\"),),
         first="Z = 1\n\0",
     ),
-    "bibtex": Form(
-        Records(format="bibtex"),
+    "bibtex": _records(
+        "bibtex",
         ("@book{a,\n  b = \1,\n  c = \1\n}\n", "@misc{d, e = \1}\n\n"),
-        (Hidden("{", "}", bans=tuple("{}@\\")), Hidden('"', '"', bans=tuple("{}@\\"))),
+        (Hidden("{", "}", "{ } @ \\"), Hidden('"', '"', "{ } @ \\")),
     ),
-    "gherkin": Form(
-        Records(format="gherkin"),
+    "gherkin": _records(
+        "gherkin",
         ("  Given a\n\1\n", "  Then b\n", "\3  When c\n"),
-        tuple(Hidden(f"    {s}\n", f"\n    {s}", bans=(s,)) for s in ('"""', "```")),
-        (),
-        (line_comment("    # "),),
+        tuple(Hidden(f"    {s}\n", f"\n    {s}", s) for s in ('"""', "```")),
+        ends=(line_comment("    # "),),
         first="Feature: a\n\0",
     ),
+    "properties": _records(
+        "properties", ("a = b \\\n  c\n", "\3d = e\n"), ends=(_HASH, line_comment("! "))
+    ),
+    "po": _records(
+        "po",
+        ("msgid \1\nmsgstr \1\n\1\n\n", "\3msgid \1\nmsgstr \1\n\n"),
+        (_ESCAPED,),
+        ends=(_HASH,),
+    ),
     "coq": Form(
-        Coq(),
+        segmenters.Coq(),
         ("Definition a \2 := \1. ", "Lemma b \2 : c \1.\n", "auto \2. "),
         (Hidden('"', '"', doubles='"'),),
-        (Hidden("(* ", " *)", nests=True, bans=('"',)),),
+        (Hidden("(* ", " *)", '"', nests=True),),
     ),
     "lean": Form(
-        Lean(),
+        segmenters.Lean(),
         ("def a \2 := f \1 \3", "theorem b : c \1 \2 := d \3", "#eval \1\n"),
         (string('"', lines=True),),
         (Hidden("/- ", " -/", nests=True),),
-        (line_comment("-- "),),
+        (_DASHES,),
     ),
     "agda": Form(
-        Agda(),
+        segmenters.Agda(),
         ("a \2 = f \1 \3", "b : c \1 \2\n"),
         (string('"'),),
         (Hidden("{- ", " -}", nests=True),),
-        (line_comment("-- "),),
+        (_DASHES,),
     ),
     "isabelle": Form(
-        Isabelle(),
+        segmenters.Isabelle(),
         ("lemma \1 \2\n", "have \1 \2 ", "by (a \1)\n"),
         (string('"', lines=True), Hidden("\\<open>", "\\<close>"), Hidden("\u2039", "\u203a")),
         (_PAREN,),
     ),
     "metamath": Form(
-        Metamath(),
-        ("$c a \2 b $.\n", "c $a |- \2 d $. ", "\1\n"),
-        (Hidden("$( ", " $)", bans=("$",)),),
-        (Hidden("$( ", " $)", bans=("$",)),),
+        segmenters.Metamath(),
+        ("$c a \2 b $.\n", "$c a $|- \2 d $. ", "\1\n"),
+        *[(Hidden("$( ", " $)", "$"),)] * 2,
     ),
-    "mizar": Form(Mizar(), ("a = \3 b;\n", "thus c; \3", "let d; "), (), (), (line_comment("::"),)),
+    "mizar": Form(
+        segmenters.Mizar(), ("a = \3 b;\n", "thus c; \3", "let d; "), ends=(line_comment("::"),)
+    ),
     "tptp": Form(
-        Tptp(),
+        segmenters.Tptp(),
         ("fof(a, axiom, f(\1) \2 ).\n", "cnf(b, axiom, \1 \3 | c). \3", "include(\1).\n"),
         (string("'"), string('"')),
         (_C,),
         (line_comment("% "),),
     ),
     "hol": Form(
-        Hol(),
-        ("Definition a:\n  b \2 = \1\nEnd\n\n".replace("End", "\0End"), "val c = f \1 \2\n"),
+        segmenters.Hol(),
+        ("Definition a:\n  b \2 = \1\n\0End\n\n", "val c = f \1 \2\n"),
         (string('"'),),
         (_PAREN,),
     ),
-    "latex": Form(
-        LaTeXProofs(),
-        _DOCUMENT,
+    "latex": _document(
+        "latex",
         (
-            Hidden("\\verb+", "+", lines=False),
-            Hidden("\\lstinline|", "|", lines=False),
-            Hidden("\\mintinline{c}{", "}", bans=("{", "\\"), lines=False),
-            Hidden("\\url{", "}", bans=("{", "%", "\\"), lines=False),
-            Hidden("\\href{", "}{text}", bans=("{", "}", "%", "\\"), lines=False),
+            *(inline("\\verb+", "+"), inline("\\lstinline|", "|")),
+            *(inline("\\mintinline{c}{", "}", "{ \\"), inline("\\url{", "}", "{ % \\")),
+            inline("\\href{", "}{text}", "{ } % \\"),
         ),
         (line_comment("% "),),
     ),
-    "markdown": Form(
-        Mixed(format="markdown"),
-        _DOCUMENT,
+    "markdown": _document(
+        "markdown",
         (
-            Hidden("`` ", " ``", bans=("``",), lines=False),
-            Hidden(
-                "[text](http://a.b/",
-                ")",
-                bans=("(", ")", "<", "`", "$", "[", "]", "\\"),
-                lines=False,
-            ),
-            Hidden("<http://a.b/", ">", bans=("<", "`", "$"), lines=False),
-            Hidden("<a href='", "'>", bans=("`", "$", "<", ">", "'"), lines=False),
+            *(inline("`` ", " ``", "``"), inline("<http://a.b/", ">", "< ` $")),
+            *(inline("[text](http://a.b/", ")", "( ) < ` $ [ ] \\"),),
+            inline("<a href='", "'>", "` $ < > '"),
         ),
-        (Hidden("<!-- ", " -->", bans=("--", "`", "$"), lines=False),),
+        (inline("<!-- ", " -->", "-- ` $"),),
     ),
-    "rst": Form(
-        Mixed(format="rst"),
-        (*_DOCUMENT, "\4"),
+    "rst": _document(
+        "rst",
         (
-            Hidden("``", "``", bans=("`", "*", "|"), lines=False),
-            Hidden("`text <http://a.b/", ">`_", bans=("`", "<", ">"), lines=False),
-            Hidden(":math:`a", "`", bans=("`", "<", ">"), lines=False),
+            *(inline("``", "``", "` * |"), inline("`text <http://a.b/", ">`_", "` < >")),
+            inline(":math:`a", "`", "` < >"),
         ),
-        docs=(Hidden("Who came?\n\n\0.. so it is. ", "\n\n", bans=("::",), lines=False),),
+        statements=("\4",),
+        docs=(inline("Who came?\n\n\0.. so it is. ", "\n\n", "::"),),
     ),
-    "org": Form(
-        Mixed(format="org"),
-        _DOCUMENT,
+    "org": _document(
+        "org",
         (
-            Hidden("=a", "b=", bans=("=",), lines=False),
-            Hidden("~a", "b~", bans=("~",), lines=False),
-            Hidden("[[http://a.b/", "][text]]", bans=("[", "]"), lines=False),
-            Hidden("[[http://a.b/", "]]", bans=("[", "]"), lines=False),
+            *(inline("=a", "b=", "="), inline("~a", "b~", "~")),
+            *(inline("[[http://a.b/", closes, "[ ]") for closes in ("][text]]", "]]")),
         ),
     ),
-    "asciidoc": Form(
-        Mixed(format="asciidoc"),
-        _DOCUMENT,
+    "asciidoc": _document(
+        "asciidoc",
+        (inline("`a", "b`", "`"), inline("link:++a", "++[text]", "+"), inline("+a", "b+", "+")),
+    ),
+    "typst": _document(
+        "typst",
         (
-            Hidden("`a", "b`", bans=("`",), lines=False),
-            Hidden("link:++a", "++[text]", bans=("+",), lines=False),
-            Hidden("+a", "b+", bans=("+",), lines=False),
+            *(inline("`a", "b`", "`"), inline("$a", "b$", "$")),
+            inline('#link("http://a.b/', '")[text]', '" \\'),
         ),
+        (inline("/*", "*/", "/* //"),),
     ),
-    "typst": Form(
-        Mixed(format="typst"),
-        _DOCUMENT,
+    "mediawiki": _document(
+        "mediawiki",
         (
-            Hidden("`a", "b`", bans=("`",), lines=False),
-            Hidden('#link("http://a.b/', '")[text]', bans=('"', "\\"), lines=False),
-            Hidden("$a", "b$", bans=("$",), lines=False),
+            *(inline("<nowiki>", "</nowiki>"), inline("<code>", "</code>", "<")),
+            inline("[[A ", "|text]]", "[ ] |"),
         ),
-        (Hidden("/*", "*/", bans=("/*", "//"), lines=False),),
+        (inline("<!--", "-->", "--"),),
     ),
-    "mediawiki": Form(
-        Mixed(format="mediawiki"),
-        _DOCUMENT,
-        (
-            Hidden("<nowiki>", "</nowiki>", lines=False),
-            Hidden("<code>", "</code>", bans=("<",), lines=False),
-            Hidden("[[A ", "|text]]", bans=("[", "]", "|"), lines=False),
-        ),
-        (Hidden("<!--", "-->", bans=("--",), lines=False),),
-    ),
-    "properties": Form(
-        Records(format="properties"),
-        ("a = b \\\n  c\n", "\3d = e\n"),
-        (),
-        (),
-        (line_comment("# "), line_comment("! ")),
-    ),
-    "po": Form(
-        Records(format="po"),
-        ("msgid \1\nmsgstr \1\n\1\n\n", "\3msgid \1\nmsgstr \1\n\n"),
-        (Hidden('"', '"', escapes='\\"', lines=False),),
-        (),
-        (line_comment("# "),),
-    ),
-    "html": Form(
-        Mixed(format="html"),
-        ("We saw \1 here. ", "So \2 it is \1, then! "),
-        (
-            Hidden("<a href='", "'>b</a>", bans=("'",)),
-            Hidden('<i title="', '">c</i>', bans=('"',)),
-        ),
-        (Hidden("<!-- ", " -->", bans=("--",)), Hidden("<![CDATA[", "]]>")),
+    "html": _document(
+        "html",
+        (Hidden("<a href='", "'>b</a>", "'"), Hidden('<i title="', '">c</i>', '"')),
+        (Hidden("<!-- ", " -->", "--"), Hidden("<![CDATA[", "]]>")),
         first="<p>",
         last="</p>",
     ),

@@ -2,7 +2,7 @@
 
 A line "%%% FORMAT" begins one; U+00A6, U+00B6 and U+00A7 stand where a segment of one, two and
 three levels begins, and U+240D for a carriage return. Those of records.txt, one of each format,
-together hold all that the rules look at; snippets.txt and proofs.txt have signs of their own.
+together hold all that the rules look at; snippets.txt has signs of its own.
 """
 
 import re
@@ -17,6 +17,11 @@ def marked_in(name):
     """Pairs of a format and a marked sample, in order."""
     rows = Path(__file__).with_name(name).read_text(encoding="utf-8").split("%%% ")[1:]
     return [tuple(row.replace("\u240d", "\r")[:-1].split("\n", 1)) for row in rows]
+
+
+def typed(marked):
+    """A marked text from one with "@@" and "@#" for the signs of one and two levels."""
+    return marked.replace("@@", MARKS[0]).replace("@#", MARKS[1])
 
 
 def plain(marked):

@@ -8,7 +8,7 @@ from tokenizers import pre_tokenizers
 
 from segmenters import ByteTable, Stride, anchors_from_offsets, mark
 from segmenters.align import _LAST_SPACE, byte_alphabet
-from tests.segmenters.texts import any_text, byte_level, utf8_text
+from tests.segmenters.texts import any_text, trained, utf8_text
 
 CORPUS = [
     "The cat sat. The dog sat.\n    return x\n\n    return y\n",
@@ -19,7 +19,7 @@ CORPUS = [
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return byte_level(CORPUS, 330)
+    return trained("bytes", CORPUS, size=330)
 
 
 @pytest.fixture(scope="module")
@@ -134,21 +134,7 @@ def test_marks_agree_with_the_oracle(text, lengths, data):
     assert marks.tolist() == oracle_marks(anchors.tolist(), levels)
 
 
-def test_a_line_end_closes_its_segment_and_indentation_opens_the_next():
-    text = "Yes.\n It is.\n   x"
-    offsets = [(0, 3), (3, 5), (5, 8), (8, 11), (11, 13), (13, 15), (15, 17)]
-    anchors = anchors_from_offsets(text, offsets)
-    assert anchors.tolist() == [0, 3, 6, 9, 11, 13, 16]
-    assert mark(anchors, (np.array([0, 5, 13, 17]),)).tolist() == [3, 0, 2, 0, 0, 2, 0]
-    # A token across a cut belongs to the segment of its first visible character.
-    anchors = anchors_from_offsets("a. b", [(0, 1), (1, 4)])
-    assert mark(anchors, (np.array([0, 3, 4]),)).tolist() == [3, 0]
-
-
-def test_levels_number_one_to_seven(table):
-    cuts, anchors = np.array([0, 1]), np.zeros(1, dtype=np.int64)
-    assert mark(anchors, [cuts] * 7).tolist() == [255]
-    assert mark(table.anchors("", []), [np.array([0])]).tolist() == []
+def test_empty_spans_in_white_space_alone_are_at_the_start():
     assert anchors_from_offsets(" \n", [(1, 1), (2, 2)]).tolist() == [0, 0]
 
 

@@ -1,6 +1,6 @@
 """Logical lines of Python and of Haskell, by readers of their own, which need no grammar.
 
-Python against `tokenize` and in pieces; Haskell, and Python too, against tree-sitter.
+Python against `tokenize`, Haskell against tree-sitter.
 """
 
 import io
@@ -8,28 +8,21 @@ import random
 import re
 import sysconfig
 import tokenize
-from functools import lru_cache
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from segmenters import Lines
 from segmenters.code import parsed
 from segmenters.code.haskell_lines import item_ends
 from tests.segmenters.record_samples import SNIPPETS
+from tests.segmenters.texts import logical, pieces
 
-LOGICAL = Lines(granularity="logical", language="python")
+LOGICAL = logical("python")
 
 
 _NO_STATEMENT = {
     *(tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 }
-
-
-def pieces(text, language="python"):
-    cuts = Lines(granularity="logical", language=language).cut(text)
-    return [text[start:end] for start, end in pairwise(cuts)]
 
 
 def tokenized(text):
@@ -48,21 +41,6 @@ def tokenized(text):
     return [0, *sorted(found - {0, len(text)}), *([len(text)] if text else [])]
 
 
-@lru_cache
-def installed():
-    """Files of the standard library, in an order drawn once."""
-    files = sorted(Path(sysconfig.get_paths()["stdlib"]).rglob("*.py"))
-    files = [file for file in files if file.stat().st_size < 60_000]
-    return random.Random(5).sample(files, 60)
-
-
-def real_files(count):
-    for file in installed()[:count]:
-        text = file.read_bytes().decode("utf-8", "replace")
-        if "\r" not in text.replace("\r\n", ""):
-            yield file, text
-
-
 @pytest.mark.parametrize(
     "expected",
     [
@@ -76,27 +54,24 @@ def real_files(count):
     ],
 )
 def test_statements_comments_and_blank_lines_are_segments(expected):
-    assert pieces("".join(expected)) == expected
+    assert pieces("".join(expected), "python") == expected
 
 
 def test_installed_files_are_cut_as_tokenize_does():
+    files = sorted(Path(sysconfig.get_paths()["stdlib"]).rglob("*.py"))
+    files = [file for file in files if file.stat().st_size < 60_000]
     count = 0
-    for file, text in real_files(30):
+    for file in random.Random(5).sample(files, 40):
+        text = file.read_bytes().decode("utf-8", "replace")
         try:
             expected = tokenized(text)
         except (tokenize.TokenError, IndentationError):
             continue
+        if "\r" in text.replace("\r\n", ""):
+            continue
         count += 1
         assert LOGICAL.cut(text).tolist() == expected, file
     assert count > 10
-
-
-def test_the_grammar_and_the_machine_are_independent_and_agree():
-    for file, text in real_files(40):
-        if len(text) > 30_000 or "test" in str(file):
-            continue  # several pieces; or a parser's tests, that hold no Python
-        ends = parsed.logical_ends(text, "python").tolist()
-        assert sorted({0, *ends, len(text)}) == LOGICAL.cut(text).tolist(), file
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Patterns, controls and their random numbers: where they cut, and what they refuse."""
 
 import json
-from itertools import islice, pairwise
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -24,26 +24,27 @@ from segmenters import (
 )
 from segmenters.controls import KINDS
 from segmenters.random_numbers import GOLDEN, mix, stream
-from tests.segmenters.texts import any_text
+from tests.segmenters.texts import any_text, pieces
 
 INNER = [Sentences(backend="rules"), Newline(), Stride(length=3), Stride(length=1)]
 
 
-def pieces(segmenter, text):
-    cuts = segmenter.cut(text)
-    return [text[start:end] for start, end in pairwise(cuts)]
-
-
-def test_a_pattern_ends_its_segments():
-    assert pieces(Pattern(ends=r";\s*"), "a; b;c") == ["a; ", "b;", "c"]
-    assert pieces(Pattern(ends=r"(?=def )"), "x def f def g") == ["x ", "def f ", "def g"]
-
-
-def test_controls_cut_where_their_rule_says():
-    assert pieces(Newline(), "a\n\n  b\r\nc") == ["a\n", "\n", "  b\r\n", "c"]
-    text = "One. Two . Three!\nFour"
-    assert pieces(Official(), text) == ["One. Two .", " Three!\n", "Four"]
-    assert pieces(Stride(length=3), "abcdefgh") == ["abc", "def", "gh"]
+@pytest.mark.parametrize(
+    ("segmenter", "marked"),
+    [
+        (Pattern(ends=r";\s*"), "a; |b;|c"),
+        (Pattern(ends=r"(?=def )"), "x |def f |def g"),
+        (Newline(), "a\n|\n|  b\r\n|c"),
+        (Official(), "One. Two .| Three!\n|Four"),
+        (Stride(length=3), "abc|def|gh"),
+        (
+            Clauses(of=Sentences()),
+            "First, |it rained; |then (at 10:30) it stopped. |No: |it went on.\n|1,5 is one.",
+        ),
+    ],
+)
+def test_controls_cut_where_their_rule_says(segmenter, marked):
+    assert pieces(marked.replace("|", ""), segmenter) == marked.split("|")
 
 
 def test_official_separators_are_free_close_their_segment_and_rows_are_independent():
@@ -114,13 +115,6 @@ def test_random_places_are_alike():
         counts[Matched(of=Newline(), kind="random", seed=seed).cut(text)[1:-1]] += 1
     assert counts.sum() == 3 * 1500
     assert np.abs(counts[1:] / 1500 - 3 / 11).max() < 0.03
-
-
-def test_clauses_lie_inside_segments():
-    text = "First, it rained; then (at 10:30) it stopped. No: it went on.\n1,5 is one."
-    clauses = Clauses(of=Sentences(backend="rules"))
-    parts = ["First, ", "it rained; ", "then (at 10:30) it stopped. ", "No: ", "it went on.\n"]
-    assert pieces(clauses, text) == [*parts, "1,5 is one."]
 
 
 def test_a_fingerprint_builds_the_segmenter_again():

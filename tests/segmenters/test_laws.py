@@ -1,4 +1,8 @@
-"""Laws that every segmenter obeys, whatever the text; and its machines, however it is cut up."""
+"""Laws that every segmenter obeys, whatever the text; and its machines, however it is cut up.
+
+`BIPE_FUZZ=100000 pytest tests/segmenters/test_laws.py -k documents` reads more documents of a
+grammar; so does `python -m benchmarks.hostile --fuzz`, which also measures time.
+"""
 
 import copy
 import itertools
@@ -7,6 +11,7 @@ import os
 import pickle
 import random
 import re
+import signal
 
 import numpy as np
 import pytest
@@ -33,13 +38,13 @@ from segmenters import (
     Stride,
     Turns,
 )
-from segmenters.base import cuts_from_ends, nested
+from segmenters.documents.mixed import FORMATS
 from segmenters.prose import rules
 from segmenters.prose.rules import sentence_ends
+from tests.segmenters.grammar import document
 from tests.segmenters.levels.test_levels import Verses
-from tests.segmenters.proofs.test_steps import LEVELS, MARKED
-from tests.segmenters.record_samples import SAMPLES, plain
-from tests.segmenters.test_turns import TEMPLATES
+from tests.segmenters.proofs.test_steps import LEVELS, MARKED, TEMPLATES
+from tests.segmenters.record_samples import SAMPLES, plain, typed
 from tests.segmenters.texts import PIECES, any_text
 
 _TEXTS = int(os.environ.get("BIPE_FUZZ", "60"))  # of each segmenter
@@ -70,7 +75,7 @@ def signs_of(text):
 
 def of_proofs(segmenter):
     own = "".join(MARKED[segmenter]).replace("@@", "")
-    return signs_of(own + re.sub("@[lt]", "", LEVELS.get(segmenter, "")))
+    return signs_of(own + plain(LEVELS.get(segmenter, "")))
 
 
 # The segmenters with a machine, and what the rules of each look at.
@@ -80,7 +85,7 @@ SIGNS = {
     **{Sentences(line_ends=kind): _LINES for kind in ("paragraph", "auto")},
     **dict.fromkeys((Sentences(), Clauses(of=Sentences())), _SENTENCES),
     **dict.fromkeys((Verses(), Clauses(of=Verses())), _VERSES),
-    Turns(of=ChainOfThought()): signs_of("".join(TEMPLATES).replace("===", "###")),
+    Turns(of=ChainOfThought()): signs_of(plain(typed("".join(TEMPLATES)))),
     Lines(granularity="logical", language="python"): signs_of(_PYTHON),
     Lines(): ["\r", "\n", "\r\n", "\x0b", "\u2028", "x"],
     ArithmeticSteps(): ["=", "==", "<=", "\n", " = ", "1"],
@@ -183,6 +188,29 @@ def test_any_text_is_tiled_by_nested_levels_and_a_place_decided_within_the_looka
             assert seen == [place for place in cuts if place <= known]
 
 
+READERS = [
+    *(Mixed(format=format) for format in FORMATS),
+    *(Auto(), Auto(granularity="logical"), LaTeXProofs(), ChainOfThought(), Sentences()),
+]
+
+
+def _late(*_):
+    raise TimeoutError("it took 10 seconds")
+
+
+@pytest.mark.parametrize("reader", READERS, ids=repr)
+def test_documents_of_a_grammar_are_tiled_on_all_levels(reader):
+    """A loop without end is an error instead."""
+    before = signal.signal(signal.SIGVTALRM, _late)
+    try:
+        for seed in range(max(_TEXTS, 100)):
+            signal.setitimer(signal.ITIMER_VIRTUAL, 10)
+            levels_of(reader, document(seed))
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
 ENDLESS = [
     *("\u201c", " ", ".", "\n", '"', "1", " \U0001f600", ". ", ' "', " .", "(", "[", " [1]"),
     *(" word", " ''.", "=", "$ ", ".\u201c"),
@@ -246,15 +274,6 @@ def test_fingerprints_tell_segmenters_apart():
     assert prints == again
     told = {"segmenter": "segmenters.Stride", "version": 1, "parameters": {"length": 7}}
     assert Stride(length=7).fingerprint() == told | {"versions": {}}
-
-
-def test_cuts_are_made_of_ends_in_any_order():
-    assert cuts_from_ends([5, 2, 2, 0, 9], 9).tolist() == [0, 2, 5, 9]
-    assert cuts_from_ends(iter(()), 3).tolist() == [0, 3]
-    assert cuts_from_ends([0, 0], 0).tolist() == [0]
-    # An end inside of a finer segment moves to the next cut; missing levels cut nothing.
-    levels = nested(([3, 6], [1, 6, 7], []), 9, count=4)
-    assert [level.tolist() for level in levels] == [[0, 3, 6, 9], [0, 3, 6, 9], [0, 9], [0, 9]]
 
 
 def test_an_error_names_its_document_and_character_and_survives_pickling():

@@ -2,19 +2,15 @@
 
 import random
 import textwrap
-from itertools import pairwise
 
 import pytest
 
 from segmenters import Online, Sentences
+from tests.segmenters.texts import pieces
 
 AUTO = Sentences(line_ends="auto")
 _SENTENCE = "the house on a hill of stone was old and nobody in our town had ever seen it"
 _WORDS = _SENTENCE.split(" ")
-
-
-def pieces(text, segmenter=AUTO):
-    return [text[start:end] for start, end in pairwise(segmenter.cut(text))]
 
 
 def paragraph(draw, *, words):
@@ -42,14 +38,14 @@ def test_paragraphs_of_a_line_each_start_sentences(seed):
     text = "\n".join(lines)
     # Two line ends tell what the others are.
     expected = [line + "\n" for line in lines[:-1]] + lines[-1:]
-    assert pieces(text)[-27:] == expected[-27:]
+    assert pieces(text, AUTO)[-27:] == expected[-27:]
     assert len(Sentences().cut(text)) < len(lines)
 
 
 def test_short_lines_of_wrapped_text_are_headings_lists_and_verse():
     body = textwrap.fill(" ".join([_SENTENCE] * 8).capitalize() + ".", 72)
     text = f"{body}\n\nSigned by\nAnn Lee\n\n{body}\n\nBring with you:\nBread\nMilk and honey\n"
-    assert [piece.strip() for piece in pieces(text) if len(piece) < 40] == [
+    assert [piece.strip() for piece in pieces(text, AUTO) if len(piece) < 40] == [
         *("Signed by", "Ann Lee", "Bring with you:", "Bread", "Milk and honey")
     ]
 
@@ -57,9 +53,9 @@ def test_short_lines_of_wrapped_text_are_headings_lists_and_verse():
 def test_informal_lines_may_begin_with_small_letters():
     question = "what to do in a town like this one?\nokay so i live there.\nsee it\nYes"
     for text in ("love this park\nit is great\nthe best", question):
-        assert pieces(text) == text.splitlines(keepends=True)
+        assert pieces(text, AUTO) == text.splitlines(keepends=True)
     wrapped = f"{_SENTENCE.capitalize()}, not\nthat of\nan old man."
-    assert pieces(wrapped) == [wrapped]
+    assert pieces(wrapped, AUTO) == [wrapped]
 
 
 def test_every_line_may_be_a_paragraph():
@@ -68,15 +64,11 @@ def test_every_line_may_be_a_paragraph():
     ]
 
 
-def test_levels_are_nested_and_named():
+def test_levels_are_named():
     text = "CHAPTER I\n\nIt rained. We left.\n\nThen it stopped.\n\n2.1 On rain\n\nNo. Yes.\n"
-    sentences, paragraphs, sections = Sentences().levels(text)
     assert Sentences().level_names == ("sentence", "paragraph", "section")
-    assert set(sections) <= set(paragraphs) <= set(sentences)
-    assert [text[a:b].split()[0] for a, b in pairwise(paragraphs)] == [
-        *("CHAPTER", "It", "Then", "2.1", "No.")
-    ]
-    assert [text[a:b].split()[0] for a, b in pairwise(sections)] == ["CHAPTER", "2.1"]
+    for level, begins in ((1, ["CHAPTER", "It", "Then", "2.1", "No."]), (2, ["CHAPTER", "2.1"])):
+        assert [piece.split()[0] for piece in pieces(text, Sentences(), level=level)] == begins
 
 
 HEADINGS = [

@@ -1,7 +1,6 @@
 """Lines of code: physical ones, and what all granularities share."""
 
 import pickle
-from itertools import pairwise
 from unittest import mock
 
 import numpy as np
@@ -12,44 +11,30 @@ from hypothesis import strategies as st
 from segmenters import Lines, SegmenterError, places
 from segmenters.base import nested, tallied
 from segmenters.code import grammars, parsed
-from tests.segmenters.texts import any_text
+from tests.segmenters.texts import any_text, logical, pieces
 
 BLOCKS = (
     "import a\nimport b\n\n~# about f\n@decorated\ndef f(\n    x):\n    pass\n\n\n~c = 1\nd = 2\n"
 )
 
 
-def logical(language, **options):
-    return Lines(granularity="logical", language=language, **options)
-
-
-def pieces(text, cuts=None):
-    cuts = Lines().cut(text) if cuts is None else cuts
-    return [text[start:end] for start, end in pairwise(cuts)]
-
-
-@given(text=st.text("\r\na\u00e9\u6f22", max_size=20), block=st.integers(1, 5))
-def test_line_ends_are_the_same_in_blocks(text, block):
-    whole = places.character_ends(text).tolist()
-    with mock.patch.object(places, "_BLOCK", block):
-        assert places.character_ends(text).tolist() == whole
-
-
-@given(text=any_text)
-def test_physical_lines_equal_a_loop_over_characters(text):
+@given(text=st.text("\r\na\u00e9\u6f22", max_size=20) | any_text, block=st.integers(1, 5))
+def test_physical_lines_equal_a_loop_over_characters_in_blocks_too(text, block):
     ends = [
         place + 1
         for place, char in enumerate(text)
         if char == "\n" or (char == "\r" and text[place + 1 : place + 2] != "\n")
     ]
     assert Lines().cut(text).tolist() == sorted({0, *ends, len(text)})
+    with mock.patch.object(places, "_BLOCK", block):
+        assert places.character_ends(text).tolist() == ends
 
 
 def test_a_definition_starts_with_its_comments_and_decorators_by_machine_and_by_grammar():
     text = BLOCKS.replace("~", "")
     levels = logical("python").levels(text)
-    assert pieces(text, levels[2]) == BLOCKS.split("~")
-    assert "def f(\n    x):\n" in pieces(text, levels[0])
+    assert pieces(text, "python", level=2) == BLOCKS.split("~")
+    assert "def f(\n    x):\n" in pieces(text, "python")
     found = nested(parsed.levels(text, "python"), len(text), count=3)
     assert [cuts.tolist() for cuts in found] == [cuts.tolist() for cuts in levels]
 
@@ -66,9 +51,8 @@ def test_a_definition_starts_with_its_comments_and_decorators_by_machine_and_by_
 )
 def test_a_method_starts_with_what_is_directly_above_it(language, marked):
     text = marked.replace("~", "")
-    levels = logical(language).levels(text)
-    assert pieces(text, levels[1]) == marked.split("~")
-    assert pieces(text, levels[2]) == [text]
+    assert pieces(text, language, level=1) == marked.split("~")
+    assert pieces(text, language, level=2) == [text]
 
 
 def test_statements_have_three_levels():
@@ -86,10 +70,9 @@ def test_the_document_tells_its_language_unless_the_segmenter_does():
 
 def test_a_script_says_what_it_is_and_anything_else_has_physical_lines():
     body = "f(1,\n  2)\n"
-    assert pieces(body, logical("auto").cut(body)) == ["f(1,\n", "  2)\n"]
-    script = "#!/usr/bin/env python3\n" + body
-    cuts = logical("auto").cut(script)
-    assert pieces(script, cuts) == ["#!/usr/bin/env python3\n", body]
+    assert pieces(body, "auto") == ["f(1,\n", "  2)\n"]
+    script = ["#!/usr/bin/env python3\n", body]
+    assert pieces("".join(script), "auto") == script
 
 
 def test_the_lookahead_is_that_of_the_language():
@@ -165,7 +148,7 @@ def test_sentences_in_docstrings_and_comments_are_a_level_of_their_own(language,
     with pytest.raises(ValueError, match="need the whole text: set prose=null"):
         segmenter.machine()
     assert "prose" in segmenter.versions()
-    assert pieces(text, segmenter.cut(text)) == marked.split("~")[:-1]
+    assert pieces(text, segmenter) == marked.split("~")[:-1]
     assert segmenter.level_names == ("sentence", "statement", "method", "class")
 
 

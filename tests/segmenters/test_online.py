@@ -1,52 +1,38 @@
-"""Marks token by token equal the marks of the whole text."""
+"""Marks token by token equal the marks of the whole text; those from ids alone are measured."""
 
+import json
 import pickle
 import random
-import re
-from dataclasses import dataclass
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segmenters import Coq, Lines, Newline, Segmenter, Sentences, mark
-from segmenters.align import ByteTable, anchors_from_offsets, byte_alphabet
-from segmenters.base import Machine
+from segmenters import (
+    Auto,
+    Coq,
+    Isabelle,
+    Lines,
+    Newline,
+    Sentences,
+    mark,
+    official_marks,
+)
+from segmenters.align import anchors_from_offsets
+from segmenters.streaming.id_table import IdTable
 from segmenters.streaming.online import Online
-from tests.segmenters.texts import any_text, byte_level, utf8_text
+from tests.segmenters.texts import any_text
 
-each = pytest.mark.parametrize("segmenter", [Sentences(), Lines(), Coq()], ids=repr)
-_WORDS = [
-    *("the", "a", "it", "Mr.", "U.S.", "e.g.", "went.", "Then?", "wait...", "3.", "5", "p.m."),
-    *("(so)", "1+2=3", "a.b@c.org", "[12]", ".", "''", "``", ",", ";", "(*", "*)", "- ", "2: {"),
-    *("\u00abja\u00bb", "\u201cno.\u201d", "\u4f60\u597d\u3002", "\u300c\u662f\u3002\u300d"),
-    *("\U0001f600", "\U0001f468\u200d\U0001f469", "caf\u00e9.", "\u0434\u0430.", "\u2022"),
-    *("\u03c4\u03b9;", "\u0561:", "\u0905\u0964", "\u0646\u061f", "\uff0e", "\u1362", '"""'),
-]
-_SPACES = [" ", " ", " ", " ", "  ", "\n", "\n\n", "\r\n", "\t", "", "\u3000", "\u00a0"]
-
-
-def prose(seed, words):
-    draw = random.Random(seed)
-    parts = (draw.choice(_WORDS) + draw.choice(_SPACES) for _ in range(words))
-    return "".join(part.capitalize() if draw.random() < 0.2 else part for part in parts)
+each = pytest.mark.parametrize("segmenter", [Sentences(), Lines(), Coq(), Isabelle()], ids=repr)
 
 
 def online_marks(segmenter, pieces):
-    online = Online(segmenter=segmenter)
-    marks = [decided for piece in pieces for decided in online.push(piece)]
+    online, marks = Online(segmenter=segmenter), []
+    for count, piece in enumerate(pieces, 1):
+        marks += online.push(piece)
+        assert len(online.provisional()) == online.waiting == count - len(marks)
     return marks + online.finish()
-
-
-@each
-def test_thousands_of_tokens_agree_with_the_batch(segmenter):
-    tokenizer, alphabet = byte_level([prose(0, 3000)], 290), byte_alphabet()
-    table, text = ByteTable.from_vocabulary(tokenizer.get_vocab()), prose(1, 900)
-    ids = tokenizer.encode(text).ids
-    pieces = [bytes(alphabet[char] for char in tokenizer.id_to_token(index)) for index in ids]
-    batch = mark(table.anchors(text, ids), (segmenter.cut(text),))
-    assert online_marks(segmenter, pieces) == batch.tolist()
-    assert sum(0x80 <= piece[0] < 0xC0 for piece in pieces) > 100  # split characters
 
 
 @each
@@ -87,14 +73,6 @@ def test_a_rollback_leaves_no_trace(text, taken_back, share):
         assert saved.push(bytes([value])) == straight.push(bytes([value]))
 
 
-@given(text=utf8_text)
-def test_whole_characters_may_be_pushed_as_strings(text):
-    segmenter = Sentences(backend="rules")
-    cuts = segmenter.cut(text)
-    marks = online_marks(segmenter, text)
-    assert [place for place, value in enumerate(marks) if value] == cuts[:-1].tolist()
-
-
 def test_a_mark_comes_with_its_token():
     online = Online(segmenter=Sentences())
     pushed = [online.push(piece) for piece in ("He", " left", ".", " ", '"', " She", "")]
@@ -120,43 +98,85 @@ def test_broken_bytes_are_replaced():
         online.push(b"a")
 
 
-class Late(Segmenter):
-    """Cuts in front of "ab": what stands behind a place decides."""
-
-    lookahead = 2
-
-    def _ends(self, text):
-        return [place for place in range(len(text)) if text.startswith("ab", place)]
-
-    def machine(self):
-        return LateMachine()
+PIECES = [
+    *("", "\n", "\n\n", " ", "  ", "He", " he", " He", ".", ".\n", "!", "\nNo", " .", ",", ")"),
+    *(" left", " Dr", " D", "r", '"', "a\nb", b"\xe4", b"\xbd\xa0", " 3", "3", "\n "),
+]
+NEWLINES = IdTable.compile(PIECES, Newline())
+ids_of = st.lists(st.integers(0, len(PIECES) - 1), max_size=40)
 
 
-@dataclass(slots=True, kw_only=True)
-class LateMachine(Machine):
-    """Follows `Late`; `pending` says that the last character is an "a"."""
-
-    pending: bool = False
-
-    @property
-    def decided(self):
-        return self.size - 1 - self.pending
-
-    def _read(self, text):
-        window = "a" * self.pending + text
-        start = self.size - self.pending
-        self.pending = window.endswith("a")
-        return [found for m in re.finditer("ab", window) if (found := start + m.start())]
+def looped(table, ids):
+    """The rule of the table, token by token."""
+    marks, pending, guarded, spaced = [], False, 0, 0
+    for id in ids:
+        start = table.opens[id] or (pending and table.takes[spaced][id])
+        marks.append(2 if start else 0)
+        pending = table.closes[guarded][id] or (pending and table.passes[spaced][id])
+        guarded, spaced = int(table.guards[id]), int(table.spaces[id])
+    return [3, *marks[1:]] if marks else []
 
 
-@given(text=st.text("ab ", max_size=30))
-def test_tokens_wait_for_a_machine_that_decides_late(text):
-    batch = mark(
-        anchors_from_offsets(text, [(i, i + 1) for i in range(len(text))]), (Late().cut(text),)
-    )
-    assert online_marks(Late(), text) == batch.tolist()
-    online = Online(segmenter=Late())
-    for place, char in enumerate(text):
-        online.push(char)
-        assert online.waiting == (char == "a" and place > 0)
-        assert len(online.provisional()) == online.waiting
+@given(ids=ids_of)
+def test_newlines_are_told_from_ids_alone(ids):
+    assert NEWLINES.marks(ids).tolist() == online_marks(Newline(), [PIECES[id] for id in ids])
+
+
+@given(ids=ids_of, seed=st.integers(0, 9999))
+def test_the_vectorised_marks_are_those_of_the_loop(ids, seed):
+    draw = np.random.default_rng(seed)
+    pairs = {name: draw.random((2, len(PIECES))) < 0.5 for name in ("closes", "takes", "passes")}
+    flags = {name: draw.random(len(PIECES)) < 0.3 for name in ("opens", "guards", "spaces")}
+    table = IdTable(**pairs, **flags)
+    assert table.marks(ids).tolist() == looped(table, ids)
+    assert table.marks([ids, ids[::-1]]).tolist() == [looped(table, ids), looped(table, ids[::-1])]
+
+
+@given(ids=st.lists(st.integers(0, 9), min_size=1, max_size=30))
+def test_the_released_rule_is_a_table(ids):
+    table = IdTable.of_separators(10, (3, 7))
+    starts = official_marks(ids, separators=(3, 7))
+    assert ((table.marks(ids) & 2) > 0).tolist() == starts.tolist()
+
+
+def test_a_sentence_ends_by_two_neighbours():
+    table = IdTable.compile(PIECES, Sentences())
+    at = {piece: id for id, piece in enumerate(PIECES)}
+
+    def marks(*pieces):
+        return table.marks([at[piece] for piece in pieces]).tolist()
+
+    assert marks("He", " left", ".", " He", " left") == [3, 0, 0, 2, 0]
+    assert marks("He", " left", ".", '"', " ", "", "\n", "He") == [3, 0, 0, 0, 0, 0, 0, 2]
+    assert marks(" left", ".", ")", ",", " he") == [3, 0, 0, 0, 0]
+    assert marks("3", ".", "3") == [3, 0, 0]
+    assert marks("3", ".", "\n", "3") == [3, 0, 0, 2]
+    assert marks(" Dr", ".", " He") == [3, 0, 0]
+    assert marks(".\n", '"', "He", " left") == [3, 2, 0, 0]
+    assert marks(" D", "r", ".", " He") == [3, 0, 0, 2]  # what ids cannot know
+
+
+def test_the_disagreement_is_measured_and_printed_and_told_apart():
+    table = IdTable.compile(PIECES, Sentences())
+    assert table.disagreement is None and "not measured" in str(table)
+    at = {piece: id for id, piece in enumerate(PIECES)}
+    texts = {"wrong": [" D", "r", ".", " He"], "right": [" left", ".", " He", "."]}
+    measured = table.measured(texts, lambda text: [at[piece] for piece in texts[text]])
+    assert measured.disagreement == 1 / 8 and measured.tokens == 8
+    assert "12.5000% of 8 marks wrong" in str(measured)
+    prints = [json.dumps(each.fingerprint()) for each in (table, measured)]
+    assert len(set(prints)) == 2
+
+
+def test_a_segmenter_chosen_for_each_document_has_the_table_of_most_of_them():
+    code = "import os\n\n\ndef f(x):\n    return os.path.join(x, 'a')\n"
+    page = "# Title\n\n* one\n* two\n\n[a](http://b.c) and **bold** `code`\n"
+    prose = "He left the house. It rained all night, and nobody noticed."
+    letters = [bytes([byte]) for byte in range(256)]
+    table = IdTable.compile(letters, Auto(), texts=[page, page, code, prose, prose])
+    assert table.segmenter == Auto().choose(text=prose)
+    exact = table.measured([prose, page], lambda text: list(text.encode()), by=Auto())
+    assert exact.tokens == len(prose)  # Markdown needs the whole text
+    assert table.measured([page], lambda text: list(text.encode()), by=Auto()) is table
+    of_code = table.measured([code], lambda text: list(text.encode()), by=Auto())
+    assert of_code.disagreement > exact.disagreement

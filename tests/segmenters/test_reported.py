@@ -1,10 +1,9 @@
 """What people reported of other splitters (docs/reports.md), with texts of our own."""
 
-from itertools import pairwise
-
 import pytest
 
-from segmenters import Lines, Sentences
+from segmenters import Sentences
+from tests.segmenters.texts import pieces
 
 SENTENCES = """
 Two tasks remain. |1) The lamp is broken. |2) The door creaks.
@@ -26,25 +25,19 @@ Yahoo! is not liable for it. |You are a yahoo! |I hate you!
 """
 CODE = [
     ("c", "void t () {\n|/* \U00010437 \u03ff */\n|int i = f(0,\n 1);\n|return;\n|}\n"),
-    ("javascript", "function a() {\n|  g(\n|}\n|\n|function b() {\n|  let c = 1,\n d = 2;\n|}\n"),
+    (
+        "javascript",
+        "function a() {\n|  g(\n|}\n|\n|function b() {\n|  let c = 1,\n d;\n|}\n",
+    ),
     ("python", "def foo():\n|foo()\n|b = (1,\n 2)\n"),
     ("python", 'foo.\n|"""a\nb\n"""\n|x = 1\n'),
 ]
 
 
-def pieces(segmenter, marked):
-    text = marked.replace("|", "")
-    cuts = segmenter.cut(text).tolist()
-    return [text[start:end] for start, end in pairwise(cuts)]
-
-
-@pytest.mark.parametrize("line", SENTENCES.strip().splitlines())
-def test_sentences_are_those_that_were_missed(line):
-    marked = line.replace("\\n", "\n")
-    assert pieces(Sentences(), marked) == marked.split("|")
-
-
-@pytest.mark.parametrize(("language", "marked"), CODE)
-def test_lines_of_code_are_those_that_were_missed(language, marked):
-    lines = Lines(granularity="logical", language=language)
-    assert pieces(lines, marked) == marked.split("|")
+@pytest.mark.parametrize(
+    ("segmenter", "marked"),
+    [*((Sentences(), line.replace("\\n", "\n")) for line in SENTENCES.strip().splitlines()), *CODE],
+)
+def test_segments_are_those_that_were_missed(segmenter, marked):
+    expected = [piece for piece in marked.split("|") if piece]
+    assert pieces("".join(expected), segmenter) == expected

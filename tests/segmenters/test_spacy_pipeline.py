@@ -3,22 +3,17 @@
 import subprocess
 import sys
 import tomllib
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from segmenters import Sentences
 from segmenters.prose import sentences
+from tests.segmenters.texts import pieces
 
 spacy = pytest.importorskip("spacy")
 ROOT = Path(__file__).parents[2]
 RULES = Sentences(backend="rules")
-
-
-def pieces(text, segmenter):
-    cuts = segmenter.cut(text)
-    return [text[start:end] for start, end in pairwise(cuts)]
 
 
 @pytest.fixture

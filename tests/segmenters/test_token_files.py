@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 from datatrove.data import Document
 from datatrove.pipeline.tokens import DocumentTokenizer
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from tokenizers.processors import TemplateProcessing
 
 from segmenters import Lines, SegmenterError, Sentences, segment_ids
 from segmenters.token_files import SegmentMarks
-from tests.segmenters.texts import byte_level
+from tests.segmenters.texts import trained
 
 TEXTS = [
     "He left. She stayed! Why?",
@@ -20,13 +19,7 @@ TEXTS = [
 
 
 def tokenizer_of(kind):
-    made = byte_level(TEXTS, 330)
-    if kind != "bytes":
-        made = Tokenizer(models.BPE())
-        made.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
-        made.decoder = decoders.Metaspace()
-        trainer = trainers.BpeTrainer(vocab_size=330, special_tokens=["<s>"], show_progress=False)
-        made.train_from_iterator(TEXTS, trainer)
+    made = trained(kind, TEXTS, size=330)
     made.post_processor = TemplateProcessing(single="$A <s>", special_tokens=[("<s>", 0)])
     return made
 

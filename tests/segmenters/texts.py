@@ -1,9 +1,12 @@
-"""Texts that segmenters find hard: strategies for hypothesis, a small tokenizer, and a clock."""
+"""Texts that segmenters find hard, their segments, a small tokenizer, and a clock."""
 
 import time
+from itertools import pairwise
 
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from segmenters import Lines
 
 # What the rules look at, from many scripts, with white space of all kinds, NUL and lone surrogates.
 PIECES = [
@@ -28,6 +31,17 @@ any_text = st.one_of(soup, few, st.text(st.characters(codec=None), max_size=60))
 utf8_text = any_text.map(lambda text: text.encode("utf-8", "replace").decode())
 
 
+def logical(language, **options):
+    return Lines(granularity="logical", language=language, **options)
+
+
+def pieces(text, segmenter, *, level=0):
+    """The segments of a text on a level; a name is a language, whose logical lines are meant."""
+    chosen = logical(segmenter) if isinstance(segmenter, str) else segmenter
+    cuts = chosen.levels(text)[level] if level else chosen.cut(text)
+    return [text[start:end] for start, end in pairwise(cuts)]
+
+
 def grows_too_fast(cut, short, long, *, most, slack):
     """Whether the long text takes more than `most` times the seconds of the short one, and `slack`.
 
@@ -47,16 +61,17 @@ def grows_too_fast(cut, short, long, *, most, slack):
     return best[1] > most * best[0] + slack
 
 
-def byte_level(corpus, size):
-    """A byte-level BPE so small that it splits characters beyond ASCII; <s> is special."""
-    made = Tokenizer(models.BPE())
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=size,
-        special_tokens=["<s>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    made.train_from_iterator(corpus, trainer)
+def trained(kind, corpus, *, size, special=("<s>", "<unk>")):
+    """A BPE so small that it splits characters beyond ASCII: of bytes, or of words."""
+    if kind == "bytes":
+        made = Tokenizer(models.BPE())
+        made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        made.decoder = decoders.ByteLevel()
+    else:
+        made = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>"))
+        made.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
+        made.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace()])
+    alphabet = pre_tokenizers.ByteLevel.alphabet() if kind == "bytes" else []
+    how = {"special_tokens": [*special], "initial_alphabet": alphabet, "show_progress": False}
+    made.train_from_iterator(corpus, trainers.BpeTrainer(vocab_size=size, **how))
     return made

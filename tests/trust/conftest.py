@@ -55,6 +55,16 @@ class Trap:
         return same and all(path.read_text() == "precious" for path in held)
 
 
+class Runs:
+    """A pickle that runs code when it is read."""
+
+    def __init__(self, trap):
+        self.trap = trap
+
+    def __reduce__(self):
+        return (exec, (f"open({str(self.trap.ran)!r}, 'w')",))
+
+
 @pytest.fixture
 def trap(tmp_path, monkeypatch):
     made = Trap(tmp_path / "victim")

@@ -7,7 +7,7 @@ import pytest
 
 from bipe.checkpoint import CheckpointError, load_model, write_config
 from bipe.sealing import read_object
-from tests.trust.conftest import rewritten
+from tests.trust.conftest import Runs, rewritten
 
 ROPE = {"_target_": "bipe.encodings.RoPE", "head_width": 8}
 
@@ -176,11 +176,7 @@ def test_files_of_a_model_are_in_its_folder(name, model, trap):
 
 
 def test_a_pickle_in_place_of_weights_is_not_read(model, trap):
-    class Runs:
-        def __reduce__(self):
-            return (exec, (f"open({str(trap.ran)!r}, 'w')",))
-
-    (model / "pytorch_model.bin").write_bytes(pickle.dumps(Runs()))
+    (model / "pytorch_model.bin").write_bytes(pickle.dumps(Runs(trap)))
     with pytest.raises(CheckpointError, match=r"pytorch_model.bin: does not belong to the model"):
         load_model(model)
     (model / "pytorch_model.bin").replace(model / "model.safetensors")

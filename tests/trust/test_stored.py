@@ -8,6 +8,7 @@ import pytest
 import torch
 import yaml
 
+from tests.trust.conftest import Runs
 from train.disk.files import checksum, read_yaml
 
 RUN = {"_target_": "os.system", "command": "{shell}"}
@@ -144,16 +145,6 @@ def test_an_engine_that_runs_programs_is_repeated_on_the_command_line(
     status, printed = bipe("prepare", "--config-file", stored({"engine": engine}), *words)
     assert status == 2 and "engine.partition must be one line" in printed
     assert trap.untouched()
-
-
-class Runs:
-    """A pickle that runs code when it is read."""
-
-    def __init__(self, trap):
-        self.trap = trap
-
-    def __reduce__(self):
-        return (exec, (f"open({str(self.trap.ran)!r}, 'w')",))
 
 
 @pytest.fixture

@@ -1,10 +1,14 @@
-"""The banded path skips keys and stays within its tolerance of the float64 reference."""
+"""The banded path and FlexAttention skip keys and stay within their tolerance of the reference.
+
+FlexAttention visits the blocks that hold something to see: no fewer, and hardly more.
+"""
 
 import functools
 import math
 
 import pytest
 import torch
+from torch.nn.attention.flex_attention import create_block_mask
 
 from bipe import Positions
 from bipe.attention import banded as room
@@ -12,6 +16,7 @@ from bipe.attention import dispatch
 from bipe.attention.banded import banded_attention, exact_banded_attention, first_keys
 from bipe.attention.dispatch import choose_attention
 from bipe.attention.eager import allowed_pairs, eager_attention
+from bipe.attention.flex import BLOCK, Blocks, choose_flex, near_blocks, ordered
 from bipe.bias import LinearBias, add_biases
 from bipe.encodings import ALiBi
 from tests.bipe.attention.test_attention import reference, run
@@ -20,13 +25,17 @@ from tests.bipe.conftest import random_marks
 SLOPES = ALiBi(n_head=12, multiplier=96.0).slopes
 
 
-def draw(seed, *, dtype=torch.float32, time=400, slopes=SLOPES, kv_head=None, offset=0, query=0):
+def draw(
+    seed, *, dtype=torch.float32, time=400, slopes=SLOPES, kv_head=None, offset=0, query=0,
+    documents=0.0,
+):  # fmt: skip
     """The last queries (0: all), all keys and values; their bias, its float64 row, positions."""
     torch.manual_seed(seed)
     head = len(slopes)
     q = torch.randn(2, head, time, 16)[:, :, -query:]
     k, v = torch.randn(2, 2, kv_head or head, time, 16)
-    at = Positions.from_marks(random_marks(2, time, seed=seed, documents=0.0), packed=False)
+    marks = random_marks(2, time, seed=seed, documents=documents)
+    at = Positions.from_marks(marks, packed=documents > 0)
     ids = at.inter + offset
     bias = LinearBias(slopes=slopes, q_ids=ids[:, -query:], k_ids=ids)
     row = bias.row(dtype=torch.float64)
@@ -150,3 +159,85 @@ def test_the_operator_tells_the_compiler_what_it_returns():
     ):
         tests = ("test_schema", "test_faketensor", *tests)
         torch.library.opcheck(operator.default, (*tensors, row, 64, 1e-8), test_utils=tests)
+
+
+def dense(mask, *, whole):
+    """The blocks of a mask as booleans."""
+    count = mask.full_kv_num_blocks if whole else mask.kv_num_blocks
+    order = mask.full_kv_indices if whole else mask.kv_indices
+    first = torch.arange(order.shape[-1]) < count[..., None]
+    return torch.zeros_like(order, dtype=torch.bool).scatter(-1, order.long(), first)
+
+
+@pytest.mark.parametrize("time", [1, BLOCK - 1, BLOCK, BLOCK + 1, 700])
+@pytest.mark.parametrize("documents", [0.0, 0.003, 0.03])
+@pytest.mark.parametrize("padding", [0, 9])
+def test_blocks_of_documents_are_those_of_the_whole_mask(time, documents, padding):
+    marks = random_marks(2, time + padding, seed=time, documents=documents)
+    hidden = (torch.arange(time + padding) < padding).expand(2, -1)
+    document = Positions.from_marks(marks, padding=hidden).document
+    ours = Blocks.of(document).mask()
+    theirs = create_block_mask(
+        lambda b, h, q, k: (q >= k) & (document[b, q] == document[b, k]),
+        *(2, None, time + padding, time + padding),
+        device="cpu",
+    )
+    for whole in (False, True):
+        assert torch.equal(dense(ours, whole=whole), dense(theirs, whole=whole))
+    assert ours.seq_lengths == theirs.seq_lengths
+
+
+@pytest.mark.parametrize("run", [ordered, torch.compile(ordered, backend="aot_eager")])
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (2, 0, 3, 1), (3, 2, 1, 0)])
+def test_the_kernel_gets_contiguous_blocks(order, run):
+    """Also in heads of size 1, whose stride it reads."""
+    for heads in (1, 3):
+        drawn = torch.rand([(2, heads, 4, 5)[i] for i in order]) < 0.5
+        blocks = drawn.permute(sorted(range(4), key=order.__getitem__))
+        count, index = run(blocks)
+        assert count.stride() == (4 * heads, 4, 1)
+        assert index.stride() == (20 * heads, 20, 5, 1)
+        assert torch.equal(count, blocks.sum(-1))
+        for row, n, found in zip(
+            blocks.flatten(0, 2), count.flatten(), index.flatten(0, 2), strict=True
+        ):
+            assert found[:n].tolist() == row.nonzero().flatten().tolist()
+            assert sorted(found.tolist()) == list(range(5))
+
+
+@pytest.mark.parametrize(
+    ("large", "documents", "head", "kv_head", "offset"),
+    [(0.1, 0.0, 12, 12, 0), (1.0, 0.004, 8, 2, 10_000), (3.0, 0.004, 12, 12, 0)],
+)
+def test_what_is_not_near_weighs_less_than_the_tolerance(large, documents, head, kv_head, offset):
+    slopes = ALiBi(n_head=head, multiplier=96.0).slopes
+    how = {"kv_head": kv_head, "offset": offset, "documents": documents, "slopes": slopes}
+    (q, k, _), bias, row, at = draw(1, time=600, dtype=torch.float64, **how)
+    near = near_blocks(q * large, k, row, tolerance=1e-6)
+    scores = large * q @ k.repeat_interleave(head // kv_head, 1).mT / q.shape[-1] ** 0.5
+    allowed = allowed_pairs(at.document, at.document)[:, None]
+    scores = (scores + bias.dense(torch.float64)).masked_fill(~allowed, float("-inf"))
+    visited = near.repeat_interleave(BLOCK, -1).repeat_interleave(BLOCK, -2)[..., :600, :600]
+    assert ((scores.softmax(-1) * ~visited).sum(-1) <= 1e-6).all()
+    seen = Blocks.of(at.document).seen[:, None]
+    assert (near | ~seen).all(-1).all(-1).logical_not().any(), "steep heads skip"
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize(
+    ("kv_head", "offset", "documents", "width"), [(12, 0, 0.0, 16), (4, 10_000, 0.006, 8)]
+)
+@torch.no_grad()
+def test_flex_that_skips_equals_the_reference(kv_head, offset, documents, width):
+    """Heads narrower than the kernel takes are widened."""
+    qkv, bias, _, at = draw(2, time=500, kv_head=kv_head, offset=offset, documents=documents)
+    qkv = [x[..., :width] for x in qkv]
+    exact = choose_attention(bias=bias, q_at=at, k_at=at, path="eager")(*(x.double() for x in qkv))
+    ours = choose_flex(bias=bias, at=at)(*qkv)
+    torch.testing.assert_close(ours.double(), exact, atol=1e-5, rtol=1e-5)
+
+
+def test_a_block_that_is_not_finite_is_not_skipped():
+    (q, k, _), _, row, _ = draw(4, time=500)
+    q.data[0, 0, 450] = float("nan")
+    assert near_blocks(q, k, row, tolerance=1e-6)[0, 0, 450 // BLOCK].all()

@@ -1,7 +1,5 @@
 """The table of paths: what is chosen for what, on devices that are not here as well."""
 
-from typing import get_args
-
 import pytest
 
 from bipe.attention.dispatch import (
@@ -9,9 +7,7 @@ from bipe.attention.dispatch import (
     CHUNKED_FROM,
     FLEX_FROM,
     GATES_FLEX_FROM,
-    RULES,
     Case,
-    Kind,
     choose_rule,
 )
 
@@ -69,16 +65,3 @@ def case(**given):
 )
 def test_the_table_of_paths(given, path):
     assert choose_rule(case(**given)).path == path
-
-
-def test_every_rule_is_reached_and_says_why():
-    sizes = (64, FLEX_FROM)
-    reached = {
-        choose_rule(case(device=device, bias=bias, queries=queries, time=time, packed=packed,
-                         gradients=gradients, row_kernel=kernel))
-        for device in ("cpu", "cuda", "mps") for bias in get_args(Kind)
-        for queries in ("all", "one", "several") for time in sizes for packed in (False, True)
-        for gradients in (False, True) for kernel in (False, True)
-    }  # fmt: skip
-    assert reached == set(RULES)
-    assert all(rule.reason for rule in RULES)

@@ -20,8 +20,8 @@ from tests.bipe.conftest import (
     small_decoder,
 )
 from tests.bipe.extension.test_distances import METHODS
-from tests.bipe.generation.test_session import LateMarker
-from tests.bipe.test_cache import TIME
+from tests.bipe.generation.test_generate import LateMarker
+from tests.bipe.test_encodings import TIME
 
 FORGETFUL = [name for name in METHODS if name.startswith(("window", "separators", "blockwise"))]
 OF = ("flat_rope", "flat_alibi", "flat_nope", "bilevel_learned_rope", "bilevel_learned_alibi_x96")
@@ -43,16 +43,12 @@ def held(cache):
     return [len(each) for each in cache._held.values()]
 
 
-@pytest.mark.parametrize("division", [[1] * 30, [7, 1, 1, 12, 1, 13, 1, 9]], ids=len)
 @pytest.mark.parametrize(("scheme", "method"), PAIRS)
-def test_cached_equals_uncached(scheme, method, division):
-    cache = cached_equals_uncached(decoder(scheme, method), division)
-    assert len(cache) == sum(division)
-    assert max(held(cache)) < len(cache) or method == "blockwise"
-
-
-@pytest.mark.parametrize(("scheme", "method"), PAIRS)
-def test_padding_and_documents_in_a_cached_row(scheme, method):
+def test_cached_equals_uncached_in_rows_of_padding_and_documents_too(scheme, method):
+    for division in ([1] * 30, [7, 1, 1, 12, 1, 13, 1, 9]):
+        cache = cached_equals_uncached(decoder(scheme, method), division)
+        assert len(cache) == sum(division)
+        assert max(held(cache)) < len(cache) or method == "blockwise"
     padding_is_not_read(decoder(scheme, method), [12, *[1] * 5, 3, *[1] * 18], document=29)
 
 

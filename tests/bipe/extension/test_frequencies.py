@@ -73,30 +73,6 @@ def test_a_factor_of_one_changes_no_bit(name, pairs, theta, original):
         assert factor == 1.0
 
 
-@names
-@settings(max_examples=10)
-@given(
-    pairs=st.integers(2, 64),
-    factor=st.floats(1.0, 64.0),
-    theta=st.floats(100.0, 1e7),
-    original=st.integers(2, 9000),
-)
-def test_pairs_are_slowed_the_more_the_slower_they_are(name, pairs, factor, theta, original):
-    description = strategy(name, pairs=pairs, factor=factor, original_length=original)
-    for length in (original, int(factor * original)):
-        before, after, sharper = frequencies(description, pairs=pairs, theta=theta, length=length)
-        kept = after / before
-        assert after.shape == before.shape and after.dtype == torch.float64
-        assert (after[1:] < after[:-1]).all(), "fastest first, as before"
-        # The blend of NTK-by-parts dips where its ramps meet; LongRoPE is what its lists are.
-        if name not in ("NTKByParts", "LongRoPE"):
-            assert (kept.diff() <= 1e-6).all()
-        if name not in DYNAMIC:
-            assert (kept * factor >= 1 - 1e-6).all()
-        assert (kept <= 1 + 1e-12).all()
-        assert 1 <= sharper < 1.5 if "YaRN" in name else sharper >= 1
-
-
 def test_yarn_interpolates_all_but_the_first_pair_where_none_ever_turned():
     before = inverse_frequencies(width=64, theta=10000.0)
     kept = YaRN(factor=4.0, original_length=3).frequencies(before, theta=10000.0)[0] / before

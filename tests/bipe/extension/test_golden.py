@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
 
 from bipe import Decoder, Positions, extension
 from bipe.attention.passes import members
@@ -25,6 +24,7 @@ from tests.bipe.test_golden import (
     positions_of,
     present,
     read,
+    released,
 )
 
 FILE = "rope_scaling.json"
@@ -126,9 +126,7 @@ def test_ntk_mixed_equals_its_author(name):
 @pytest.mark.parametrize("case", SCALED, ids=lambda case: case["case"])
 def test_a_scaled_model_equals_the_release(case, dtype):
     data = arrays(case)
-    config = read(f"bipe/{case['model']}.config.json") | case["config_override"]
-    state = load_file(FOLDER / f"bipe/{case['model']}.safetensors")
-    model = from_official(config, state).to(dtype)
+    model = released(case["model"], dtype, **case["config_override"])
     tokens, at = data["input_ids"].long(), positions_of(data)
     # The release counts tokens, whatever turns the rotation, and keeps the longest it has seen.
     batch, length = tokens.shape
@@ -161,9 +159,7 @@ LOG_SCALE = [
 
 
 def with_far(name, far, dtype):
-    model = from_official(
-        read(f"bipe/{name}.config.json"), load_file(FOLDER / f"bipe/{name}.safetensors")
-    )
+    model = released(name, dtype)
     encoding = dict(model.config.encoding)
     if not encoding["_target_"].endswith("Bilevel"):
         encoding = {"_target_": "bipe.encodings.Flat", "encoding": encoding}
@@ -216,14 +212,13 @@ def test_log_n_equals_its_release(key):
 @torch.no_grad()
 def test_log_n_without_a_floor_is_the_log_scale_of_the_release(case, dtype):
     """Which takes the segment for the position under BiPE, and a row of tokens for its length."""
-    official = read(f"bipe/{case['model']}.config.json") | case["config_override"]
-    state = load_file(FOLDER / f"bipe/{case['model']}.safetensors")
-    data, model = arrays(case), from_official(official, state).to(dtype)
+    data, model = arrays(case), released(case["model"], dtype, **case["config_override"])
     hidden = model(data["input_ids"].long(), positions_of(data))
     close(hidden[:, data["hidden_pos"].long()], data["last_hidden"], case)
     close(model.head(hidden)[:, data["logits_pos"].long()], data["logits"], case)
     if "alibi" not in case["kind"]:  # which transformers does not have
         written = config_to_official(model.config, max_length=64)
-        assert (written["log_scale"], written["train_scale"]) == (True, official["train_scale"])
+        length = read(f"bipe/{case['model']}.config.json")["train_scale"]
+        assert (written["log_scale"], written["train_scale"]) == (True, length)
         again = from_official(written, to_official(model))
         assert torch.equal(again(data["input_ids"].long(), positions_of(data)), hidden)

@@ -10,11 +10,10 @@ from bipe.checkpoint import CheckpointError
 from bipe.encodings.rope import inverse_frequencies
 from bipe.extension.hugging_face import read_stretch, write_stretch
 from bipe.layouts import config_from_official, config_to_official
-from tests.bipe.conftest import BARE, small_decoder, stretch, target
+from tests.bipe.conftest import BARE, bilevel, rope, small_decoder, stretch
 
 ORIGINAL = "original_max_position_embeddings"
 factors = st.floats(1.01, 64.0)
-lists = st.lists(st.floats(1.0, 32.0), min_size=4, max_size=4)
 
 
 def written(kind, optional=None, *, original=True, **fields):
@@ -25,23 +24,16 @@ def written(kind, optional=None, *, original=True, **fields):
 
 
 RATIO = st.floats(0.5, 2.0)
+BETAS = {"beta_fast": st.floats(8.0, 64.0), "beta_slow": st.floats(0.5, 4.0)}
+LISTS = dict.fromkeys(
+    ("short_factor", "long_factor"), st.lists(st.floats(1.0, 32.0), min_size=4, max_size=4)
+)
 WRITTEN = st.one_of(
     written("linear", original=False),
     written("dynamic"),
-    written(
-        "yarn",
-        {"attention_factor": RATIO, "mscale": RATIO},
-        beta_fast=st.floats(8.0, 64.0),
-        beta_slow=st.floats(0.5, 4.0),
-        truncate=st.booleans(),
-    ),
+    written("yarn", {"attention_factor": RATIO, "mscale": RATIO}, **BETAS, truncate=st.booleans()),
     written("llama3", low_freq_factor=RATIO, high_freq_factor=st.floats(3.0, 8.0)),
-    written(
-        "longrope",
-        {"attention_factor": st.floats(1.0, 2.0)},
-        short_factor=lists,
-        long_factor=lists,
-    ),
+    written("longrope", {"attention_factor": st.floats(1.0, 2.0)}, **LISTS),
 )
 
 
@@ -56,12 +48,8 @@ def test_what_is_read_is_written_as_it_was(name, parameters):
 
 @given(parameters=WRITTEN, bipe=st.booleans())
 def test_a_configuration_of_a_model_comes_back(parameters, bipe):
-    rope = {
-        **BARE["rope"],
-        "theta": 500000.0,
-        "stretch": read_stretch({"rope_scaling": parameters}),
-    }
-    encoding = target("Bilevel", intra=BARE["learned"], inter=rope) if bipe else rope
+    turns = rope(theta=500000.0, stretch=read_stretch({"rope_scaling": parameters}))
+    encoding = bilevel(BARE["learned"], turns) if bipe else turns
     config = small_decoder("flat_nope", encoding=encoding, n_kv_head=2).config
     official = config_to_official(config, max_length=4096)
     assert config_from_official(official, intra_length=24) == config
@@ -99,29 +87,18 @@ def test_old_names_and_lengths_beside_the_dictionary_are_read():
         assert read_stretch(nothing) is None
 
 
-FACTOR, DEFAULT = {"factor": 2.0}, {"rope_type": "default", "partial_rotary_factor": 0.5}
-NAMED = [
-    ("scaling", {"type": "ntk"}, "rope_scaling.rope_type must be one of .*was: 'ntk'"),
-    (
-        "scaling",
-        {"type": "linear", **FACTOR, "beta_fast": 3},
-        "'beta_fast' is not supported for",
-    ),
-    ("scaling", {"type": "yarn", **FACTOR}, f"rope_scaling.{ORIGINAL} or max_posi"),
-    (
-        "scaling",
-        {"type": "dynamic", "factor": 1.0, ORIGINAL: 9},
-        "factor of 'dynamic' must be",
-    ),
-    ("parameters", {"rope_type": "linear"}, "rope_parameters.factor must be set"),
-    ("parameters", DEFAULT, "rope_parameters.partial_rotary_factor must be 1"),
-]
-
-
-@pytest.mark.parametrize(("where", "held", "message"), NAMED)
-def test_what_has_no_counterpart_is_named(where, held, message):
-    with pytest.raises(ValueError, match=message):
-        read_stretch({f"rope_{where}": held})
+def test_what_has_no_counterpart_is_named():
+    default = {"rope_type": "default", "partial_rotary_factor": 0.5}
+    for name, held, message in (
+        ("rope_scaling", {"type": "ntk"}, "rope_scaling.rope_type must be one of .*was: 'ntk'"),
+        ("rope_scaling", {"type": "linear", "factor": 2, "beta_fast": 3}, "'beta_fast' is not"),
+        ("rope_scaling", {"type": "yarn", "factor": 2}, f"rope_scaling.{ORIGINAL} or max_posi"),
+        ("rope_scaling", {"type": "dynamic", "factor": 1, ORIGINAL: 9}, "factor of 'dynamic' must"),
+        ("rope_parameters", {"rope_type": "linear"}, "rope_parameters.factor must be set"),
+        ("rope_parameters", default, "rope_parameters.partial_rotary_factor must be 1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read_stretch({name: held})
 
 
 @given(one=WRITTEN, other=WRITTEN)
@@ -136,8 +113,7 @@ def test_two_names_that_do_not_agree_are_refused(one, other):
 
 
 def test_what_transformers_does_not_have_is_not_written():
-    rope = {**BARE["rope"], "stretch": stretch("NTKMixed")}
-    config = small_decoder("flat_nope", encoding=rope).config
+    config = small_decoder("flat_nope", encoding=rope(stretch=stretch("NTKMixed"))).config
     with pytest.raises(CheckpointError, match="no rope type for NTKMixed"):
         config_to_official(config, max_length=9)
     for scheme in ("flat_alibi", "flat_rope_interleaved", "bilevel_rope_rope", "chain"):

@@ -8,13 +8,15 @@ import pytest
 import tokenizers
 import torch
 import transformers
-from tokenizers import decoders, models, pre_tokenizers, trainers
 from torch import Tensor
 from transformers import LlamaForCausalLM
 
 from bipe.checkpoint import save_model
 from bipe.hf import BipeConfig, BipeForCausalLM, SegmentingTokenizer, bilevel
 from segmenters import IdTable, Sentences
+from tests.bipe.conftest import bilevel as described
+from tests.bipe.conftest import target
+from tests.segmenters import texts
 
 transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()
@@ -29,20 +31,14 @@ YARN = {"_target_": "bipe.extension.YaRN", "factor": 4.0, "original_length": 8}
 ENDS = {"pad_token_id": 0, "bos_token_id": None, "eos_token_id": None}
 
 
-def _described(name: str, **arguments):
-    return {"_target_": f"bipe.encodings.{name}", **arguments}
-
-
-ROPE = _described("RoPE", head_width=WIDTH // N_HEAD)
-LEARNED = _described("Learned", width=WIDTH, length=16)
+ROPE = target("RoPE", head_width=WIDTH // N_HEAD)
+ALIBI, LEARNED = target("ALiBi", n_head=N_HEAD), target("Learned", width=WIDTH, length=16)
 ENCODINGS = {
     "rope": ROPE,
-    "bipe_rope": _described("Bilevel", intra=LEARNED, inter=ROPE),
-    "alibi": _described("ALiBi", n_head=N_HEAD),
-    "bipe_alibi": _described(
-        "Bilevel", intra=LEARNED, inter=_described("ALiBi", n_head=N_HEAD, multiplier=96.0)
-    ),
-    "bipe_rope_yarn": _described("Bilevel", intra=LEARNED, inter={**ROPE, "stretch": YARN}),
+    "bipe_rope": described(LEARNED, ROPE),
+    "alibi": ALIBI,
+    "bipe_alibi": described(LEARNED, {**ALIBI, "multiplier": 96.0}),
+    "bipe_rope_yarn": described(LEARNED, {**ROPE, "stretch": YARN}),
 }
 # Our decoder with several schemes, and BiPE-RoPE on a stock class, by one path or the other.
 CASES = (
@@ -126,23 +122,9 @@ SENTENCES = Sentences()
 
 @functools.cache
 def _trained(kind):
-    special, alphabet = ["<pad>", "<eos>", "<unk>"], []
-    size = 320 + len(special)
-    if kind == "bytes":
-        fast = tokenizers.Tokenizer(models.BPE())
-        fast.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        fast.decoder = decoders.ByteLevel()
-        alphabet = pre_tokenizers.ByteLevel.alphabet()
-    else:
-        fast = tokenizers.Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>"))
-        fast.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
-        fast.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace()])
-        size += 256
-    trainer = trainers.BpeTrainer(
-        vocab_size=size, special_tokens=special, initial_alphabet=alphabet, show_progress=False
-    )
-    fast.train_from_iterator([text for text in TEXTS if text.isascii()] * 4, trainer)
-    return fast.to_str()
+    corpus = [text for text in TEXTS if text.isascii()] * 4
+    size = {"bytes": 323, "metaspace": 579}[kind]
+    return texts.trained(kind, corpus, size=size, special=("<pad>", "<eos>", "<unk>")).to_str()
 
 
 def trained(kind):

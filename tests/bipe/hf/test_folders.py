@@ -7,15 +7,27 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM
+from tokenizers import processors
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 
 from bipe import Positions
-from bipe.checkpoint import CheckpointError
-from bipe.hf import BipeForCausalLM
+from bipe.checkpoint import CheckpointError, load_model
+from bipe.hf import BipeForCausalLM, SegmentingTokenizer
 from bipe.layouts import config_to_official, from_official, to_official
 from bipe.layouts.folders import read_folder, write_folder
+from segmenters import Sentences
 from tests.bipe.conftest import BARE, SCHEMES, small_decoder, stretch, target
-from tests.bipe.hf.conftest import VOCABULARY, filled, ids_of, llama_config, model_of
+from tests.bipe.hf.conftest import (
+    TEXTS,
+    VOCABULARY,
+    filled,
+    ids_of,
+    llama_config,
+    model_of,
+    trained,
+)
+from train.commands.after.converting import to_bipe, to_hf
+from train.errors import UserError
 
 LLAMA3 = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0}
 LLAMA3 |= {"high_freq_factor": 4.0, "original_max_position_embeddings": 16}
@@ -92,9 +104,16 @@ def test_missing_weights_and_other_shapes_are_named():
         ({}, without, f"{name} is missing"),
         ({"hidden_size": None}, state, "hidden_size must be a whole number, was: None"),
         ({"rpe_type": "fire"}, state, "rpe_type must be one of rope, alibi, .*was: 'fire'"),
+        *(
+            ({"log_scale": True, "train_scale": length}, state, f"for log_scale, was: {length}")
+            for length in (None, 1, "64")
+        ),
     ):
         with pytest.raises(CheckpointError, match=reason):
             from_official({**config, **keys}, weights)
+    # Buffers of the release are ignored.
+    buffers = {"model.layers.0.self_attn.alibi": torch.zeros(1, 4, 1, 64)}
+    from_official({**config, "rpe_type": "alibi"}, {**state, **buffers})
 
 
 WIDE = target("RoPE", head_width=12)
@@ -284,3 +303,67 @@ def test_weights_are_written_in_shards_and_another_dtype(tmp_path):
     ):
         write_folder(model, tmp_path / "half", dtype=torch.float16)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
+
+
+# `bipe convert`.
+SIZE = {"bytes": 323, "metaspace": 124}
+
+
+@torch.no_grad()
+@pytest.mark.oldest_transformers
+def test_transformers_reads_a_run(run, tmp_path):
+    to_hf(str(run), tmp_path / "hf")
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "hf")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "hf")
+    assert (type(model), type(tokenizer)) == (BipeForCausalLM, SegmentingTokenizer)
+    assert tokenizer.segmenter == Sentences()
+    assert model.config.segment_table == tokenizer.segment_table(size=model.config.vocab_size)
+    made = tokenizer(TEXTS[0], return_tensors="pt")
+    ours, _ = load_model(run / "model")
+    at = Positions.from_marks(made["segment_marks"].byte())
+    assert torch.equal(model(**made).logits, ours.logits(made["input_ids"], at))
+    assert model.generation_config.eos_token_id == tokenizer.eos_token_id == 1
+    plain = PreTrainedTokenizerFast.from_pretrained(tmp_path / "hf")
+    assert plain(TEXTS[0])["input_ids"] == made["input_ids"][0].tolist()
+    assert "SegmentingTokenizer" not in (tmp_path / "hf" / "tokenizer_config.json").read_text()
+
+
+def spoken(folder, kind):
+    """Give a stranger's folder a tokenizer; that of `metaspace` begins each text with a token."""
+    fast = trained(kind)
+    if kind == "metaspace":
+        begin = ("<unk>", fast.token_to_id("<unk>"))
+        how = {"single": "<unk> $A", "special_tokens": [begin]}
+        fast.post_processor = processors.TemplateProcessing(**how)
+    made = PreTrainedTokenizerFast(tokenizer_object=fast, eos_token="<eos>", unk_token="<unk>")
+    made.save_pretrained(folder)
+    return made
+
+
+@pytest.mark.parametrize(("name", "kind"), [("Llama", "metaspace"), ("Qwen3", "bytes")])
+def test_a_stranger_comes_and_goes(name, kind, tmp_path):
+    theirs = stranger(name, vocab_size=SIZE[kind] + 5)
+    theirs.save_pretrained(tmp_path / "theirs")
+    own = spoken(tmp_path / "theirs", kind)
+    (tmp_path / "theirs" / "README.md").write_text("their card")
+    to_bipe(str(tmp_path / "theirs"), tmp_path / "run")
+    assert (tmp_path / "run" / "model" / "README.md").read_text() == "their card"
+    assert load_model(tmp_path / "run" / "model")[1]["row_length"] == 512
+    to_hf(str(tmp_path / "run"), tmp_path / "back")
+    back = AutoModelForCausalLM.from_pretrained(tmp_path / "back")
+    assert type(back) is type(theirs)
+    pairs = zip(back.state_dict().values(), theirs.state_dict().values(), strict=True)
+    assert all(torch.equal(*pair) for pair in pairs)
+    again = AutoTokenizer.from_pretrained(tmp_path / "back")
+    assert again(TEXTS)["input_ids"] == own(TEXTS)["input_ids"]
+    assert again.eos_token == own.eos_token
+
+
+def test_a_plain_tokenizer_file_fits_or_is_refused(tmp_path):
+    stranger("Llama", vocab_size=SIZE["bytes"]).save_pretrained(tmp_path / "theirs")
+    trained("bytes").save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(UserError, match="contains none of tokenizer"):
+        to_bipe(str(tmp_path / "theirs"), tmp_path / "run")
+    to_bipe(str(tmp_path / "theirs"), tmp_path / "run", tokenizer=str(tmp_path / "tokenizer.json"))
+    about = json.loads((tmp_path / "run" / "model" / "tokenizer_config.json").read_text())
+    assert about["eos_token"] == "<eos>"

@@ -104,11 +104,18 @@ def test_packed_is_alone(pair):
     name, _, model, ids = pair
     if name in NOT_PACKED:
         pytest.skip("the base mixes the documents of a row")
-    first, second = ids[:1, :11], ids[1:, :17]
-    restarts = torch.cat([torch.arange(11), torch.arange(17)])[None]
-    made = model(input_ids=torch.cat([first, second], 1), position_ids=restarts).logits
-    alone = torch.cat([model(input_ids=x, use_cache=False).logits for x in (first, second)], 1)
-    torch.testing.assert_close(made, alone, atol=2e-5, rtol=1e-5)
+    rows = ids[:1, :11], ids[1:, :17]
+    packed, restarts = torch.cat(rows, 1), torch.cat([torch.arange(11), torch.arange(17)])[None]
+    marks = torch.cat([marks_by_table(row) for row in rows], 1)
+    alone = torch.cat([model(input_ids=row, use_cache=False).logits for row in rows], 1)
+    # By restarts of positions, by marks, and by both.
+    for given in (
+        {"position_ids": restarts},
+        {"segment_marks": marks},
+        {"position_ids": restarts, "segment_marks": marks & 2},
+    ):
+        made = model(input_ids=packed, use_cache=False, **given).logits
+        torch.testing.assert_close(made, alone, atol=2e-5, rtol=1e-5)
 
 
 @pytest.mark.usefixtures("unchecked_types")

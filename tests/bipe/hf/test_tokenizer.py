@@ -61,13 +61,6 @@ def test_padding_has_no_marks_on_either_side(fast):
                 assert not marks[~real].any()
 
 
-def test_pairs_and_words_are_refused(fast):
-    tokenizer = tokenizer_of(fast)
-    for given in ({"text_pair": "b"}, {"is_split_into_words": True}):
-        with pytest.raises(ValueError, match="join pairs of texts"):
-            tokenizer("a", **given)
-
-
 def attached(texts=()):
     """A tokenizer, and a model that knows its segments."""
     tokenizer = tokenizer_of()
@@ -170,6 +163,8 @@ class TestCollator:
             (lambda: without.marker(), "the tokenizer has no segmenter"),
             (lambda: model.follow(plain), "marker must be a Marker or a SegmentingTokenizer"),
             (lambda: self.tokenizer.attach(model, "One."), "a list of texts, was: str"),
+            (lambda: self.tokenizer("a", text_pair="b"), "join pairs of texts"),
+            (lambda: self.tokenizer("a", is_split_into_words=True), "join pairs of texts"),
         ):
             with pytest.raises((ValueError, TypeError), match=reason):
                 call()

@@ -14,17 +14,14 @@ from hypothesis import strategies as st
 
 from bipe.build import build
 from segmenters import Called, Given, Segmenter, SegmenterError
-from tests.segmenters.texts import any_text
+from tests.segmenters.texts import any_text, pieces
 
 TEXT = "He left. She stayed.\n\nIt rained."
 
 
 def levels(value, text=TEXT, **options):
     chosen = Given(field="b", **options).choose(text=text, meta={"b": value})
-    return [
-        [text[start:end] for start, end in pairwise(cuts)]
-        for cuts in map(list, chosen.levels(text))
-    ]
+    return [pieces(text, chosen, level=level) for level in range(len(chosen.level_names))]
 
 
 SEGMENTS = ["He left. ", "She stayed.\n\n", "It rained."]

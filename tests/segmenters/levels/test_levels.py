@@ -28,7 +28,7 @@ from segmenters.align import anchors_from_offsets
 from segmenters.base import Machine, Window
 from segmenters.levels.bounds import Bound, joined
 from segmenters.streaming.online import Online
-from tests.segmenters.texts import any_text
+from tests.segmenters.texts import any_text, pieces
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -144,7 +144,7 @@ def test_what_is_short_enough_stays_and_what_is_longer_is_split(text, most):
 
 
 @pytest.mark.parametrize(
-    ("text", "most", "pieces"),
+    ("text", "most", "expected"),
     [
         ("one two, three four five", 12, ["one two, ", "three four ", "five"]),
         ("one two.) three, four five", 20, ["one two.) ", "three, four five"]),
@@ -158,9 +158,9 @@ def test_what_is_short_enough_stays_and_what_is_longer_is_split(text, most):
         ("\u6211\uff0c\u4ed6\u3002\u5979", 3, ["\u6211\uff0c", "\u4ed6\u3002\u5979"]),
     ],
 )
-def test_long_segments_are_split_at_the_next_lower_level(text, most, pieces):
-    cuts = Levels(of=Matched(of=Coq(), kind="stride"), longest=most).cut(text).tolist()
-    assert [text[start:end] for start, end in pairwise(cuts)] == pieces
+def test_long_segments_are_split_at_the_next_lower_level(text, most, expected):
+    split = Levels(of=Matched(of=Coq(), kind="stride"), longest=most)
+    assert pieces(text, split) == expected
 
 
 def test_code_is_split_at_lines_and_a_coarse_level_at_the_finer_one():

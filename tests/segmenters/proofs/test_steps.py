@@ -1,16 +1,14 @@
-"""Steps, lemmas and theories of proofs of all dialects.
+"""Steps, lemmas and theories of proofs of all dialects, and turns of conversations.
 
-In a marked text, '@@' stands where a step ends; in proofs.txt, '@l' begins a lemma and '@t' a
-theory (paragraph, section).
+In a marked text, '@@' stands where a step ends; in proofs.txt are signs where a lemma and where a
+theory begin (paragraph, section).
 """
-
-import re
-from itertools import pairwise
 
 import pytest
 
 import segmenters
-from tests.segmenters.record_samples import marked_in
+from tests.segmenters.record_samples import marked_in, plain, typed, with_marks
+from tests.segmenters.texts import pieces
 
 MARKED = {
     segmenters.Coq(): [
@@ -178,33 +176,22 @@ let K = 'L';;""",
     [(segmenter, marked) for segmenter, texts in MARKED.items() for marked in texts],
 )
 def test_steps_end_where_marked(segmenter, marked):
-    pieces = marked.split("@@")
-    text = "".join(pieces)
-    cuts = segmenter.cut(text).tolist()
-    assert [text[start:end] for start, end in pairwise(cuts)] == pieces
+    assert pieces(marked.replace("@@", ""), segmenter) == marked.split("@@")
 
 
 def test_only_the_next_character_is_read_where_a_terminator_needs_it():
-    assert [
-        s.lookahead
-        for s in (
-            segmenters.ChainOfThought(),
-            segmenters.Coq(),
-            segmenters.Metamath(),
-            segmenters.Lean(),
-        )
-    ] == [1, 1, 1, 2]
+    for name, reads in (("ChainOfThought", 1), ("Coq", 1), ("Metamath", 1), ("Lean", 2)):
+        assert getattr(segmenters, name)().lookahead == reads, name
     assert segmenters.Mizar().lookahead == len("proof;")
     assert segmenters.Isabelle().lookahead == len("x" * 41 + ".x")
 
 
 def test_steps_form_paragraphs_and_sections():
     text = "<think>\nA. B\n\nC\n</think>\n\n## Step 1\nD. E\n\nF\n**Step 2:** G\n"
-    names = segmenters.ChainOfThought().level_names
-    levels = dict(zip(names, segmenters.ChainOfThought().levels(text), strict=True))
-    starts = {name: [text[cut : cut + 1] for cut in levels[name][:-1]] for name in names}
-    assert starts["section"] == ["<", "<", "#", "*"]
-    assert starts["paragraph"] == ["<", "C", "<", "#", "F", "*"]
+    steps = segmenters.ChainOfThought()
+    assert steps.level_names[1:] == ("paragraph", "section")
+    starts = ["".join(piece[0] for piece in pieces(text, steps, level=n)) for n in (1, 2)]
+    assert starts == ["<C<#F*", "<<#*"]
 
 
 LEVELS = {getattr(segmenters, name)(): marked for name, marked in marked_in("proofs.txt")}
@@ -212,8 +199,44 @@ LEVELS = {getattr(segmenters, name)(): marked for name, marked in marked_in("pro
 
 @pytest.mark.parametrize("segmenter", LEVELS, ids=repr)
 def test_lemmas_and_theories_begin_here(segmenter):
-    text, found = re.sub("@[lt]", "", LEVELS[segmenter]), ""
-    _, lemmas, theories = (cuts[1:].tolist() for cuts in segmenter.levels(text))
-    for place, sign in enumerate(text):
-        found += ("@t" if place in theories else "@l" * (place in lemmas)) + sign
-    assert found == LEVELS[segmenter].removeprefix("@t")
+    text = plain(LEVELS[segmenter])
+    assert with_marks(text, segmenter.levels(text)[1:]) == LEVELS[segmenter]
+
+
+# Typed as `record_samples` says; a segment that starts a turn is one of two levels.
+TEMPLATES = [
+    "<|im_start|>user\n@@Is it? @@Tell me.<|im_end|>\n@#<|im_start|>assistant\n"
+    "@@<think>\n@@Hmm. @@So.\n@@</think>\n@@It is\n\\[ 4. \\]\n<|im_end|>\n",
+    "<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\n@@Hi. @@You?<|eot_id|>"
+    "@#<|start_header_id|>assistant<|end_header_id|>\n\n@@Fine. @@Yes.<|eot_id|>",
+    "<s>[INST] @@Hi. @@There [/INST] @#Hello. @@You </s>@#<s>[INST] @@So? [/INST] @#Yes </s>",
+    "<bos><start_of_turn>user\n@@It. @@So<end_of_turn>\n@#<start_of_turn>model\n@@Yes",
+    "<|user|>\n@@Hi.<|end|>\n@#<|assistant|>\n@@Hello. @@Yes<|end|>",
+    "<\uff5cbegin\u2581of\u2581sentence\uff5c>Be good@#<\uff5cUser\uff5c>@@Hi. @@Ho"
+    "@#<\uff5cAssistant\uff5c>@@Yes. @@No<\uff5cend\u2581of\u2581sentence\uff5c>",
+    "User: Hi. @@There.\n@#Assistant: Well:\n@@```py\n@@'A. B'\n@@```\n"
+    "@#Human: ok\n\n@#### Response: so. @@Yes",
+]
+LOGS = [
+    "Marissa: Thank you. @@Let us go.\n@#Professor Lee: Yes. @@No, so it is.",
+    "[10:15] <joe> hi. @@You\n@#[10:16] <amy> Fine.\n@#10:17 * joe waves. @@Bye",
+    "12/31/20, 10:15 PM - Bob: Hi. @@You\n@#12/31/20, 10:16 PM - Amy: Yes",
+    "[03.01.2024, 09:10:22] +49 170 12: Hi. @@You\n@#[03.01.2024, 09:11:22] \U0001f431 Cat: Yes",
+    "\u0411\u043e\u0431: \u0414\u0430. @@\u041d\u0443 \u0434\u0430.\n"
+    "@#\u0410\u043d\u043d\u0430: \u041d\u0435\u0442, \u043d\u0435\u0442.",
+]
+
+
+@pytest.mark.parametrize("marked", TEMPLATES)
+@pytest.mark.parametrize("of", [None, segmenters.ChainOfThought()], ids=repr)
+def test_turns_of_templates_and_labels(marked, of):
+    text = plain(typed(marked))
+    assert with_marks(text, segmenters.Turns(of=of).levels(text)) == typed(marked)
+    assert segmenters.route(text=text, kind="prose") == "turns"
+
+
+@pytest.mark.parametrize("marked", LOGS)
+def test_turns_of_transcripts_and_logs(marked):
+    text = plain(typed(marked))
+    assert with_marks(text, segmenters.Turns(names=True).levels(text)) == typed(marked)
+    assert segmenters.route(text=(text + "\n") * 3) == "transcript"
