@@ -123,8 +123,7 @@ def _line_ends(data: npt.NDArray[np.uint8], start: int) -> npt.NDArray[np.int64]
     returns = (block == _CR).nonzero()[0] + (start + 1)
     if not len(returns):
         return ends
-    alone = data.take(returns, mode="clip") != _LF
-    alone[-1] |= returns[-1] == len(data)
+    alone = data.take(returns, mode="clip") != _LF  # at the end of the text it is the return itself
     return np.sort(np.concatenate((ends, returns[alone])))  # np.union1d is not linear
 
 
