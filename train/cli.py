@@ -12,14 +12,13 @@ from contextlib import suppress
 
 from bipe import __version__
 from train import stop
-from train.errors import ConfigError, is_mendable
+from train.errors import EXIT_FAULT, ConfigError, is_mendable
 from train.launch.commands import COMMANDS as _COMMANDS
 from train.launch.commands import HELP, Command, find, loaded
 from train.ranks import rank
 
 # The first words, with what they do: of several commands with one word, that of the word alone.
 COMMANDS = {each.word: _COMMANDS.get(each.word, each).does for each in _COMMANDS.values()}
-EXIT_FAULT = 2  # of what the user can fix; 1 is for bugs
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from bipe.arguments import nearest as nearest  # for all of `train`
 
+EXIT_BUG, EXIT_FAULT = 1, 2  # exit status: of bugs; of what the user can fix
 _CHECKOUT = Path(__file__).parents[1]
 
 

@@ -9,11 +9,11 @@ import torch.nn.functional as F
 
 from bipe import Positions
 from bipe.checkpoint import load_model
+from bipe.loss import IGNORE
 from tests.train.studies import composed, curve, fresh, losses, pretrain, weights
 from train.commands.pretrain import rows_of
 from train.config import Config
 from train.data.rows.datamodule import LMDataModule
-from train.data.rows.loader import IGNORED
 from train.fit.module import LMModule, TrainingDiverged, positions_of
 from train.fit.runs import CHECKPOINTS, MODEL
 
@@ -22,7 +22,7 @@ def by_hand(words, *, step):
     """Loss and gradient norm of the fresh model on a global batch: the plain mean over targets."""
     _, model, batch = fresh(*words, step=step)
     logits = model.logits(batch.tokens, positions_of(batch))
-    loss = F.cross_entropy(logits.flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORED)
+    loss = F.cross_entropy(logits.flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORE)
     loss.backward()
     gradient = torch.cat([p.grad.flatten() for p in model.parameters()])
     return float(loss.detach()), float(gradient.norm())
@@ -138,7 +138,7 @@ def test_validation_is_the_mean_over_all_held_out_targets(smoke):
         tokens, marks = torch.from_numpy(row.tokens[None]), torch.from_numpy(row.marks[None])
         at = Positions.from_marks(marks[:, :-1])
         logits = model.logits(tokens[:, :-1], at)[0].detach()
-        targets = torch.where(marks[0, 1:] & 1 == 1, IGNORED, tokens[0, 1:])
-        nll = F.cross_entropy(logits, targets, ignore_index=IGNORED, reduction="sum")
-        total, count = total + float(nll), count + int((targets != IGNORED).sum())
+        targets = torch.where(marks[0, 1:] & 1 == 1, IGNORE, tokens[0, 1:])
+        nll = F.cross_entropy(logits, targets, ignore_index=IGNORE, reduction="sum")
+        total, count = total + float(nll), count + int((targets != IGNORE).sum())
     assert curve(run)[0]["validation_loss"] == pytest.approx(total / count, abs=1e-5)

@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from bipe.build import build
+from bipe.loss import IGNORE
 from bipe.random_positions import row_keys
 from tests.train.studies import back_to, curve, fresh, losses, pretrain, same_weights
-from train.data.rows.loader import IGNORED
 from train.fit.module import SkippedSteps, TrainingDiverged, positions_of
 
 
@@ -29,8 +29,8 @@ def test_z_loss_and_smoothing_are_in_the_training_loss_and_not_in_that_of_valida
     (plain,) = curve(pretrain(*words, "name=plain"))
     (row,) = curve(pretrain(*words, "z_loss=0.01", "label_smoothing=0.1", "name=both"))
     logits, targets = first_batch(smoke)
-    options = {"ignore_index": IGNORED, "label_smoothing": 0.1}
-    scored = targets != IGNORED
+    options = {"ignore_index": IGNORE, "label_smoothing": 0.1}
+    scored = targets != IGNORE
     expected = F.cross_entropy(logits, targets, **options)
     expected = expected + 0.01 * logits.logsumexp(-1)[scored].square().mean()
     assert row["loss"] == pytest.approx(expected.item(), abs=2e-6)
@@ -58,7 +58,7 @@ def test_drawn_positions_are_trained_on_whatever_the_micro_batch(smoke):
     keys = row_keys(batch.tokens, seed=study.seed, step=0)
     at = build(study.positions).drawn(positions_of(batch), keys)
     logits = model.logits(batch.tokens, at).flatten(0, 1)
-    expected = F.cross_entropy(logits, batch.targets.flatten(), ignore_index=IGNORED)
+    expected = F.cross_entropy(logits, batch.targets.flatten(), ignore_index=IGNORE)
     assert losses(runs[0])[0] == pytest.approx(expected.item(), abs=2e-6)
     assert at.token.max() > 64
 

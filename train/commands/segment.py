@@ -30,12 +30,11 @@ from segmenters.show.measures import Tokens, rows_of_lengths, rows_of_separators
 from train.data.reading.documents import Document
 from train.data.reading.named import documents, files
 from train.data.rows.source_segmenter import built
-from train.errors import UserError, as_config_error, nearest
+from train.errors import EXIT_FAULT, UserError, as_config_error, nearest
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-EXIT_FAULT = 2
 _BAR, _UNLIMITED = 40, 1000  # columns; the latter without a terminal
 _KINDS = ("code", "proof", "prose", "text", *registry.ROUTES)
 

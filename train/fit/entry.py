@@ -22,7 +22,7 @@ from bipe import __version__
 from bipe.build import TARGET
 from bipe.sealing import CheckpointError, read_config
 from train.config import Config
-from train.errors import RunError
+from train.errors import EXIT_FAULT, RunError
 from train.fit import runs
 from train.fit.checkpoints import step_of
 from train.fit.checkpoints.reading import latest_checkpoint, remove_unfinished
@@ -32,7 +32,6 @@ from train.fit.record import Session, changes, command_line, recorded
 from train.ranks import world
 
 CHECKPOINT = "BIPE_CHECKPOINT"  # for ranks that rank 0 starts: the checkpoint, or nothing
-_ELSEWHERE = 2  # exit status of ranks whose rank 0 reports the error: that of a fault
 _REPORT = 5.0  # seconds for rank 0 to do so
 
 
@@ -129,7 +128,7 @@ def entered(
             raise fault
         if entry is None:
             time.sleep(_REPORT)  # torchrun ends all ranks with the first one
-            raise SystemExit(_ELSEWHERE)
+            raise SystemExit(EXIT_FAULT)  # rank 0 reports the error
         yield entry
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from train import stop
-from train.errors import ConfigError, RunError, is_mendable
+from train.errors import EXIT_BUG, EXIT_FAULT, ConfigError, RunError, is_mendable
 from train.launch.commands import TRAINS
 from train.launch.composition import (
     allowing,
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from hydra.types import HydraContext
     from omegaconf import DictConfig
 
-EXIT_BUG, EXIT_FAULT = 1, 2  # as train/cli.py has them
 # hydra/sweeper=optuna (search.py). n_trials: in all, those of earlier starts included. n_jobs: at
 # the same time; more than one needs a launcher. seed: of the sampler. storage: the trials so far.
 SEARCH = {"n_trials": 20, "n_jobs": 1, "seed": 0, "storage": "${out}/search.journal"}

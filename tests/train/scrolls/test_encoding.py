@@ -7,12 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bipe import Positions
+from bipe.loss import IGNORE
 from segmenters import Auto, Newline, Sentences, TokenMarker, mark
 from tests.bipe.conftest import small_decoder
 from tests.train.scrolls.examples import DrawnTask, byte_tokenizer, drawn_examples, encoder
 from train.data.rows.choices import Curriculum, Packing
 from train.data.rows.datamodule import LMDataModule
-from train.data.rows.loader import IGNORED, collate
+from train.data.rows.loader import collate
 from train.data.rows.packing import Rows
 from train.data.rows.sets import DataSets
 from train.data.store.verify import data_faults
@@ -221,7 +222,7 @@ def test_every_output_token_is_scored_once_and_no_other(prepared, packing):
     for index in range(len(rows)):
         batch = batch_of(rows, [index])
         targets, tokens = batch.targets[0].numpy(), batch.tokens[0].numpy()
-        at = np.flatnonzero(targets != IGNORED)
+        at = np.flatnonzero(targets != IGNORE)
         assert batch.step_targets == len(at) == int(rows.targets(index))
         runs = np.split(at, np.flatnonzero(np.diff(at) > 1) + 1)
         scored += [targets[run].tolist() for run in runs]
@@ -262,7 +263,7 @@ def test_packed_examples_have_the_loss_of_examples_alone(prepared):
         at = Positions.from_marks(batch.marks, padding=batch.padding, packed=batch.packed)
         logits = model.logits(batch.tokens, at)
         loss = torch.nn.functional.cross_entropy(
-            logits.flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORED, reduction="sum"
+            logits.flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORE, reduction="sum"
         )
         loss.backward()
         found.append((loss.detach(), model.tokens.weight.grad))

@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 
 from bipe import Positions
+from bipe.loss import IGNORE
 from tests.train.studies import curve, fresh, pretrain
-from train.data.rows.loader import IGNORED
 from train.fit.module import positions_of
 from train.fit.watching.counts import StepLosses
 
@@ -20,7 +20,7 @@ def first_step(words):
     at = positions_of(batch)
     logits = model.logits(batch.tokens, at).detach()
     nll = F.cross_entropy(logits.transpose(1, 2), batch.targets, reduction="none")
-    return nll, batch.targets != IGNORED, at
+    return nll, batch.targets != IGNORE, at
 
 
 def test_the_loss_is_split_by_source_and_by_place(smoke):

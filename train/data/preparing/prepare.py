@@ -228,7 +228,14 @@ def _described(source: Source, sample: list[Document], tokenizer: Tokenizer) -> 
     yield f"split: {drawn}{f': {split.why}' if split.why else ''}"
     if not sample:
         yield "sample: no document in it"
-        return
+    else:
+        yield from _sampled(source, sample, tokenizer, stored)
+
+
+def _sampled(
+    source: Source, sample: list[Document], tokenizer: Tokenizer, stored: dict[str, Any]
+) -> Iterator[str]:
+    """Yield what some documents are cut into, and what the whole would come to."""
     texts = [document.text for document in sample]
     size = len("".join(texts).encode())
     names = source.kept.level_names

@@ -24,6 +24,7 @@ import torch
 from jaxtyping import Bool, Int, UInt8
 from torch import Tensor
 
+from bipe.loss import IGNORE
 from train.data.rows.choices import Stage, Stages
 from train.data.rows.order import RowOrder
 from train.data.rows.packing import Row, Rows
@@ -172,7 +173,7 @@ class ValidationLoader:
                 yield self._read(number)
             else:
                 spare = self._read(0)
-                targets = torch.full_like(spare.targets, IGNORED)
+                targets = torch.full_like(spare.targets, IGNORE)
                 yield replace(spare, step=number, targets=targets, step_targets=0)
 
     def _read(self, number: int) -> Batch:
@@ -217,7 +218,6 @@ def ahead(batches: Iterator[Batch]) -> Generator[Batch]:
         thread.join()
 
 
-IGNORED = -100  # bipe.loss.IGNORE, and the default of torch
 _DOCUMENT = np.uint8(1)  # the bit of a mark where a document starts
 
 
@@ -270,15 +270,15 @@ def collate(
     # Starts of documents are few, and found fastest in one flat array.
     row, place = np.divmod(np.flatnonzero((marks & _DOCUMENT).view(bool)), tokens.shape[1])
     row, place = row[place > 0], place[place > 0]
-    targets[row, place - 1] = IGNORED  # it would be of another document
+    targets[row, place - 1] = IGNORE  # it would be of another document
     for at, one in enumerate(rows):
         if one.scored is not None:
-            targets[at, ~one.scored[1:]] = IGNORED
+            targets[at, ~one.scored[1:]] = IGNORE
     padding = None
     if any(row.padding for row in rows):
         real = np.array([[tokens.shape[1] - row.padding] for row in rows])
         padding = np.arange(tokens.shape[1]) >= real
-        targets[padding[:, 1:]] = IGNORED
+        targets[padding[:, 1:]] = IGNORE
         if not padding[:, :-1].any():
             padding = None  # only last targets are padding, no inputs
     return Batch(

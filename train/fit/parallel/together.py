@@ -21,7 +21,7 @@ import torch
 from lightning.pytorch.strategies.launchers import _SubprocessScriptLauncher
 
 from train import stop
-from train.errors import is_mendable
+from train.errors import EXIT_BUG, EXIT_FAULT, is_mendable
 from train.fit.checkpoints.writing import FitLoop, SaveCheckpoints
 from train.fit.parallel.peers import Launcher, Peers, end_with_parent
 
@@ -93,7 +93,7 @@ class Together(lightning.Callback):
 
     def fail(self, error: BaseException) -> None:
         if self._peers is not None and not isinstance(error, stop.Stopped):
-            self._peers.failed(error, status=2 if is_mendable(error) else 1)
+            self._peers.failed(error, status=EXIT_FAULT if is_mendable(error) else EXIT_BUG)
 
     def leave(self) -> None:
         self.over.set()

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from bipe.loss import IGNORE
 from bipe.positions import Carry, Positions
 from tests.train.data.corpora import Stream
 from train.data.rows.choices import PACKINGS, Curriculum, Packing, Stages, by_temperature
-from train.data.rows.loader import IGNORED, RowLoader, ValidationLoader
+from train.data.rows.loader import RowLoader, ValidationLoader
 from train.data.rows.order import RowOrder
 from train.data.rows.packing import Rows
 from train.errors import DataError
@@ -48,13 +49,13 @@ def loaders(mixture, *, world=1, micro=2, curriculum="none", **options):
 def scored(batches):
     """(source, target) of all scored targets, each the token behind its place."""
     for batch in batches:
-        here = batch.targets != IGNORED
+        here = batch.targets != IGNORE
         assert torch.equal(batch.targets[here], batch.tokens[here] + 1)
     return sorted(
         (source, int(token))
         for batch in batches
         for source, targets in zip(batch.source.tolist(), batch.targets, strict=True)
-        for token in targets[targets != IGNORED]
+        for token in targets[targets != IGNORE]
     )
 
 
@@ -76,7 +77,7 @@ def test_every_target_comes_once(packing, curriculum):
     assert scored(together) == every_target(data)
     for step in {batch.step for batch in together}:
         parts = [batch for batch in together if batch.step == step]
-        count = sum(int((batch.targets != IGNORED).sum()) for batch in parts)
+        count = sum(int((batch.targets != IGNORE).sum()) for batch in parts)
         assert {batch.step_targets for batch in parts} == {count}
     assert max(batch.rows_after for batch in together) == len(mixture)
     assert {batch.tokens_after for batch in together} == {
@@ -97,7 +98,7 @@ def test_the_global_batch_does_not_depend_on_how_it_is_spread(world, micro):
             joined = torch.cat([getattr(part, name) for part in parts])
             assert torch.equal(joined, getattr(batch, name))
         assert {(part.step, part.rows_after) for part in parts} == {(step, BATCH * (step + 1))}
-        count = sum(int((part.targets != IGNORED).sum()) for part in parts)
+        count = sum(int((part.targets != IGNORE).sum()) for part in parts)
         assert {part.step_targets for part in parts} == {count}
         assert batch.source.shape == (BATCH,) and batch.to("meta").tokens.device.type == "meta"
 
@@ -204,8 +205,8 @@ def test_validation_is_the_same_rows_however_spread(world):
     assert len({len(each) for each in ranks}) == 1
     spread = sorted((batch for each in ranks for batch in each), key=lambda batch: batch.step)
     assert all(equal(a, b) for a, b in zip(whole, spread[: len(whole)], strict=True))
-    assert all((batch.targets == IGNORED).all() for batch in spread[len(whole) :])
-    assert [int((batch.targets != IGNORED).sum()) for batch in spread] == [
+    assert all((batch.targets == IGNORE).all() for batch in spread[len(whole) :])
+    assert [int((batch.targets != IGNORE).sum()) for batch in spread] == [
         batch.step_targets for batch in spread
     ]
     assert sorted(torch.cat([batch.source for batch in whole]).tolist()) == [
