@@ -104,6 +104,8 @@ def refuse_claimed(folder: Path, *, if_exists: IfExists, config: Mapping[str, An
     for name in (CHECKPOINTS, MODEL, SCROLLS):
         if (folder / name).is_symlink():  # files are removed there: maybe those of another run
             raise RunError(f"{folder / name} is a link; make {folder} a link instead, or set out=")
+    if (folder / MANIFEST).exists():
+        raise RunError(f"{folder} contains prepared data: set name= to use another folder")
     if if_exists == "overwrite":
         return
     if not (folder / CONFIG).exists():
@@ -266,7 +268,7 @@ def data_of_run(run: TrainedRun, *, asked: Data, out: str) -> Data:
                 f"{run.folder}: {named}, and {asked} holds none with its tokenizer: set data=FOLDER"
             )
     for folder in folders_of(taken).values():
-        read_top(folder)
+        refuse_other_tokenizer(folder, read_top(folder)["tokenizer"], run.notes, home=run.folder)
     return taken
 
 
@@ -301,6 +303,17 @@ def other_tokenizer(notes: Mapping[str, Any], found: Mapping[str, Any]) -> list[
     if known is not None and "origin" in notes:  # nobody here knows if it read a beginning
         known, found = {**known, "bos_id": None}, {**found, "bos_id": None}
     return [] if known is None else list(differences(known, dict(found), key="tokenizer"))
+
+
+def refuse_other_tokenizer(
+    folder: Any, found: Mapping[str, Any], notes: Mapping[str, Any], *, home: Any, cure: str = ""
+) -> None:
+    """Raise DataError for data of another tokenizer than that of the model with these notes."""
+    if differing := other_tokenizer(notes, found):
+        raise DataError(
+            f"data: {folder} was made with a different tokenizer than {home} was trained with "
+            f"({'; '.join(differing)}). {cure or 'Set data= to the data of the run'}"
+        )
 
 
 def _require_same(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
