@@ -107,6 +107,7 @@ def _training(
     )  # fmt: skip
 
 
+_RARE = ("patience", "recompute", "context_parallel", "checkpoint_async", "stall_after")
 _EXTENDING: dict[str, Any] = {
     "sections": ("bipe extend", _TRAIN),
     "groups": ("stretch", "rows", "optimizer", "schedule"),
@@ -146,7 +147,7 @@ _ALL = (
         "fine-tune on a long-document task, decode, and score",
         "commands.scrolls:scrolls",
         sections=("bipe scrolls", _TRAIN),
-        leave_out=(*_EXTENDING["leave_out"], "patience", "recompute", "context_parallel"),
+        leave_out=(*_EXTENDING["leave_out"], *_RARE),
         groups=("task", "stretch", "rows", "optimizer", "schedule"),
         renames={"path": "task.path"},
         elsewhere=dict.fromkeys(("validate", "submit"), "commands.scrolls:check_or_submit"),
