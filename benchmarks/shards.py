@@ -9,9 +9,9 @@ Medians of CPU time, one thread. Ids from marks: benchmarks/positions.py.
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import itertools
-import sys
 import tempfile
 from pathlib import Path
 from unittest import mock
@@ -170,7 +170,9 @@ def verify(data: DataSet) -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    megatokens = float(sys.argv[1]) if len(sys.argv) > 1 else 20
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("megatokens", type=float, nargs="?", default=20)
+    megatokens = parser.parse_args().megatokens
     with tempfile.TemporaryDirectory() as temporary:
         place = Path(temporary)
         one = write(place / "data", tokens=int(megatokens * 1e6))

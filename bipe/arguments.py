@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union
 TARGET = "_target_"
 P = ParamSpec("P")
 T = TypeVar("T")
+_HUGE = 1 << 63
 _MODULE = re.compile(r"\b(?:\w+\.)+(?=[A-Z])")
 
 
@@ -50,13 +51,15 @@ def fits(value: Any, hint: Any) -> bool:
         return isinstance(value, hint)
     if hint is int or hint is float:
         number = int if hint is int else (int, float)
-        return isinstance(value, number) and not isinstance(value, bool)
+        holds = hint is float or not isinstance(value, int) or abs(value) < _HUGE
+        return isinstance(value, number) and not isinstance(value, bool) and holds
     if isinstance(value, Mapping):
         return _mapping_fits(value, origin or hint, parts)
     if isinstance(value, Sequence) and not isinstance(value, str):
         return _sequence_fits(value, origin or hint, parts)
     if inspect.isclass(origin or hint) and isinstance(value, origin or hint):
-        return True  # an object, if the caller is Python
+        # An object, if the caller is Python. Of a string, what takes a sequence reads the letters.
+        return not (isinstance(value, str) and _is(origin or hint, collections.abc.Iterable))
     # A scalar for a class: only paths are written so, as strings.
     return isinstance(value, str) and hasattr(hint, "__fspath__")
 
@@ -134,6 +137,8 @@ def readable(hint: Any, value: Any) -> str:
         return f"names, each with {readable(parts[-1], None)}"
     if hint is type(None):
         return "null"
+    if hint is int and type(value) is int:
+        return "below 2^63"
     return _MODULE.sub("", inspect.formatannotation(hint))
 
 

@@ -23,6 +23,9 @@ COMMANDS = {each.word: _COMMANDS.get(each.word, each).does for each in _COMMANDS
 
 def main(argv: list[str] | None = None) -> int:
     """Run `bipe` and return the exit status."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed by the caller: no other file may take its number
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
     try:
         with stop.heard_or_not(), stop.stopping():
             status = _main(sys.argv[1:] if argv is None else argv)

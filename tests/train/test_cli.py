@@ -57,6 +57,7 @@ OF_STUDY = [
      "row_length must be at most the training tokens of each source (proofs: "),
     ("evaluate evaluate.lengths=[0]", "evaluate.lengths must be numbers from 1 up"),
     ("report report.runs=/nowhere", "report.runs: '/nowhere' contains no trained run"),
+    ("report report.runs=[]", "report.runs must be at least one run, was: []"),
 ]  # fmt: skip
 ALONE = [
     ("pretrian", "there is no command 'pretrian'; did you mean 'pretrain'?"),
@@ -67,6 +68,13 @@ ALONE = [
     ("generate bipe_rop --prompt x", "did you mean 'bipe_rope'?"),
     ("pretrain --config-file", "--config-file needs FILE"),
     ("pretrain --config-file /nowhere.yaml", "--config-file /nowhere.yaml: there is no such file"),
+    (f"pretrain --config-file {ROOT}/conf/launch/local.yaml", "contains no configuration"),
+    ("pretrain seed=9999999999999999999", "seed must be below 2^63, was: 9999999999999999999"),
+    ("prepare corpus=jsonl corpus.sources.text.documents.meta_keys=lang",
+     "documents.meta_keys must be Sequence[str] or null, was: 'lang'"),
+    ("prepare corpus=csv corpus.sources.text.documents.delimiter=ab",
+     "documents.delimiter must be one character or null, was: 'ab'"),
+    ("lm-eval mine", "bipe lm-eval mine: set --tasks"),
     ("pretrain steps = 3", "pretrain expects KEY=VALUE without spaces, was: 'steps'; bipe"),
     ("pretrain -m encoding=rope, alibi", "expects KEY=VALUE without spaces, was: 'alibi'"),
     ("pretrain --plan=3", "--plan takes no value, was: --plan=3"),

@@ -13,6 +13,7 @@ import torch
 from bipe import __version__
 from bipe.sealing import sealed
 from tests.train.studies import Crash, crashing, curve, flip, pretrain, same_weights
+from train.data.store.folder import MANIFEST
 from train.errors import DataError, RunError
 from train.fit import runs
 from train.fit.checkpoints import checkpoints
@@ -100,6 +101,7 @@ def other_data(run):
     [
         (("steps=9",), None, "bipe extend checkpoint=.*row_length=64 steps="),
         ((), lambda run: (run / runs.CONFIG).unlink(), "contains model but no config.yaml"),
+        ((), lambda run: (run / MANIFEST).write_text("{}"), "contains prepared data: set name= to"),
         ((), lambda run: (run / runs.CONFIG).write_text("a: ["), "config.yaml.* line 1: not YAML"),
         ((), lambda run: (run / runs.CONFIG).write_text("- 1"), "contains no configuration"),
         ((), other_data, "was trained on other data"),

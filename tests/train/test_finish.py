@@ -133,6 +133,7 @@ def test_a_longer_plan_goes_on_as_one_planned_so_up_to_the_schedule(stopped, dat
     [
         ([], "one run must be given"),
         (["nowhere"], "contains no trained run"),
+        (["RUN@3", "name=a/b"], "name must be one folder name, without a path, was: 'a/b'"),
         (["RUN@3", "cooldown=-1"], "cooldown must be a number of steps, 0 or more, was: '-1'"),
         (["RUN@99"], "has no checkpoint of step 99; there are those of steps 1, 2"),
         (["RUN", "cooldown=3"], "is finished; name one of its checkpoints"),

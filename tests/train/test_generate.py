@@ -111,7 +111,7 @@ def test_words_of_generate_become_keys(words, made, options):
 
 @pytest.mark.parametrize("text", ["It's", "a, b", "${x} = \\ y", "def f(x):", "# x", "3"])
 def test_a_text_is_taken_as_it_is_typed_beside_a_file_too(tmp_path, text):
-    (tmp_path / "config.yaml").write_text("generate: {run: x, prompt: null}\nseed: 0\n")
+    (tmp_path / "config.yaml").write_text("generate: {run: x, prompt: null}\nseed: 0\nout: y\n")
     words = ("--config-file", f"{tmp_path}/config.yaml", "RUN", "--prompt", text, "seed=3")
     made = composed(typed("generate", *words))
     assert (made.generate.run, made.generate.prompt, made.seed) == ("RUN", text, 3)
@@ -217,7 +217,7 @@ def test_a_prompt_that_is_none_is_refused(write, tmp_path, prompt, told):
     assert str(file) in err and told in err
 
 
-def test_several_runs_and_another_tokenizer_are_refused(write, run, tmp_path):
+def test_several_runs_and_another_tokenizer_are_refused(write, run, tmp_path, capfdbinary):
     status, _, err = write(out=run.parent)
     assert status == 2
     assert "must be one run" in err and str(run) in err and str(run.parent / "alibi") in err
@@ -226,6 +226,9 @@ def test_several_runs_and_another_tokenizer_are_refused(write, run, tmp_path):
     status, _, err = write(f"generate.data={tmp_path / 'data'}")
     assert status == 2
     assert "with a different tokenizer" in err and "generate.data" in err
+    words = (f"evaluate.runs={run}", f"data={tmp_path / 'data'}", "evaluate.probes=[]")
+    assert main(["evaluate", *words]) == 2
+    assert b"with a different tokenizer" in capfdbinary.readouterr().err
 
 
 WRITES_SPACES = ("digits_prefix",)  # before every number

@@ -69,10 +69,11 @@ def test_data_are_those_that_were_set_or_of_the_folder_or_of_the_run(
     shutil.rmtree(out / "data")
     shutil.copytree(lines, out / "data")
     assert data_of_runs([run], **default) == [f"{out}/data"]
-    for asked in (str(other_tokenizer), [str(lines)], {"a": str(lines)}):
+    for asked in ([str(lines)], {"a": str(lines)}):
         assert data_of_run(run, asked=asked, out=str(out)) == asked
-    with pytest.raises(DataError, match="/nowhere"):
-        data_of_run(run, asked="/nowhere", out=str(out))
+    for asked, told in (("/nowhere", "/nowhere"), (str(other_tokenizer), "different tokenizer")):
+        with pytest.raises(DataError, match=told):
+            data_of_run(run, asked=asked, out=str(out))
     assert capsys.readouterr().err == ""
 
 

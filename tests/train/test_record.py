@@ -34,6 +34,11 @@ def run(tmp_path):
     return folder
 
 
+def test_a_checkpoint_may_be_newer_than_the_last_line_of_metrics(run):
+    (run / runs.METRICS).write_text("step,loss\n1,3.5\n")
+    assert (state_of(run).step, state_of(run).checkpoint) == (2, 2)
+
+
 def record(folder, **line):
     (folder / runs.SESSIONS).write_text(json.dumps({"words": WORDS, **line}) + "\n")
 

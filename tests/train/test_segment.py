@@ -210,6 +210,7 @@ def test_what_is_asked_for_wins():
         (["a.txt", "--tokenizer", "none"], "there is no none"),
         (["a.txt", "--tokenizer", "a.txt"], "not a fast tokenizer"),
         (["a.txt", "--html", "no/o.html"], "--html no/o.html: there is no folder"),
+        (["a.txt", "--html", "."], ".: cannot be written (it is no file)"),
         (["a.txt", "--longest", "0"], "at least 1, or a text such as"),
         (["binary"], "binary: a binary file (1 zero or control byte)"),
         ([], "required: FILE"),
@@ -273,6 +274,8 @@ def test_whoever_reads_may_stop_reading(tmp_path):
     command = f"{sys.executable} -m train.cli segment {path} | head -c 10"
     done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, timeout=60)
     assert b"Traceback" not in done.stderr and len(done.stdout) == 10
+    closed = f"{command.partition('|')[0]} --stats <&- >&-"
+    assert subprocess.run(closed, shell=True, cwd=ROOT, timeout=60).returncode == 0
 
 
 def test_the_locale_does_not_matter(file, monkeypatch):

@@ -60,6 +60,7 @@ def test_training_again_gives_the_same_bytes_and_overwrites_only_when_asked(trai
         (["tokenizer@corpus.tokenizer=load", "~corpus.tokenizer.vocab_size"], "one to train, was"),
         (["corpus.tokenizer.split=o200k"], "must be one of gpt2, cl100k, was: 'o200k'"),
         (["corpus.tokenizer.vocab_size=256"], "vocab_size must be above 256"),
+        (["corpus.tokenizer.vocab_size=999999999"], "and at most 10000000, was: 999999999"),
         (["corpus.tokenizer.special_tokens=[a,a]"], "special_tokens must not be empty, and differ"),
         (["out=tokenizer_config.json"], "choose another name"),
     ],

@@ -100,6 +100,9 @@ def measured_on(
     sources = list(sets.sources) if options.sources is None else options.sources
     for name in sources:
         _require_source("evaluate.sources", name, sets)
+    if not 0 <= (options.start_token or 0) < sets.vocab_size:
+        rule = f"evaluate.start_token must be an id below {sets.vocab_size}"
+        raise ConfigError(f"{rule}, was: {options.start_token}")
     splits = {name: sets.open(name, options.split, verify=True) for name in sources}
     held_out = HeldOut(splits, LoadTokenizer(path=sets.folder).build())
     return sets.vocab_size, held_out, dict(_measurements(config, sets, held_out))

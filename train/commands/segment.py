@@ -30,6 +30,7 @@ from segmenters.show.measures import Tokens, rows_of_lengths, rows_of_separators
 from train.data.reading.documents import Document
 from train.data.reading.named import documents, files
 from train.data.rows.source_segmenter import built
+from train.disk.files import write_whole
 from train.errors import EXIT_FAULT, UserError, as_config_error, nearest
 
 if TYPE_CHECKING:
@@ -206,7 +207,7 @@ class _Run:
                     _warn(str(fault))
         if options.html and self.pages:
             made = page(self.pages, options.files[0] if len(options.files) == 1 else "segments")
-            options.html.write_text(made, encoding="utf-8", newline="")
+            write_whole(options.html, made)
             print(f"{options.html}: {counted(len(self.pages), 'document')}", file=sys.stderr)
         if (inside or len(self.rows) > 1) and self.rows and not options.json:
             _print(*_summary(self.rows))

@@ -43,7 +43,7 @@ class Config:
     if_exists: IfExists
     limit: Count | None
     dry_run: bool
-    seed: Annotated[int, Rule("within 63 bits", lambda value: abs(value) < 1 << 63)]
+    seed: int
     row_length: Count
     steps: Annotated[int, Rule("at least 0", lambda value: value >= 0)]
     epochs: Positive | None

@@ -64,6 +64,7 @@ ProtocolName = Literal["windows", "sliding", "last_k", "full_context", "bipe_blo
 Count = Annotated[int, Rule("at least 1", lambda value: value >= 1)]
 Candidates = Annotated[int, Rule("at least 2", lambda value: value >= 2)]
 Lengths = Annotated[list[int], Rule("numbers from 1 up", lambda value: min(value, default=0) >= 1)]
+Places = Annotated[str | list[str], Rule("at least one run", bool)]
 Once = Rule("at least one, each once", lambda values: 0 < len(set(values)) == len(values))
 Shares = Annotated[
     list[float],
@@ -214,7 +215,7 @@ class Sweep:
 class Evaluate:
     """The options of `bipe evaluate`; lengths in training rows. measurements: own ones, by name."""
 
-    runs: str | list[str]
+    runs: Places
     checkpoints: Annotated[Any, Rule("all, a list of steps, or null", _steps)]
     lengths: Lengths
     documents: Count
@@ -267,7 +268,7 @@ class Generate:
 class Report:
     """The options of `bipe report`: what to read, and where to write."""
 
-    runs: str | list[str]
+    runs: Places
     out: str
     title: str
     figures: list[Literal["pdf", "png"]]

@@ -64,9 +64,11 @@ class Output:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._part = path.with_name(f".{path.name}.part")
         self._checksum = Checksum()
         with writing(path):
+            if path.exists() and not path.is_file():  # a device would be replaced
+                raise OSError("it is no file")
+            self._part = path.with_name(f".{path.name}.part")
             # A link there, in a folder of somebody else's, would be written through.
             self._part.unlink(missing_ok=True)
             self._file = self._part.open("wb")

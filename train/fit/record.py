@@ -112,7 +112,7 @@ def _run(folder: Path, *, verify: bool) -> State:
         folder=str(folder),
         kind="run",
         state=state,
-        step=_int(metrics.get("step")),
+        step=max(filter(None, (_int(metrics.get("step")), checkpoint)), default=None),
         steps=_int(config.get("steps", last.get("steps"))),
         loss=metrics.get("loss"),
         validation_loss=metrics.get("validation_loss"),

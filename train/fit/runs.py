@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from bipe.build import reach
-from train.data.store.folder import differences
+from train.data.store.folder import MANIFEST, differences
 from train.disk.files import read_yaml, user_state, write_whole
 from train.disk.lock import locked
 from train.disk.manifest import redacted
@@ -102,6 +102,8 @@ def refuse_claimed(folder: Path, *, if_exists: IfExists, config: Mapping[str, An
     for name in (CHECKPOINTS, MODEL, SCROLLS):
         if (folder / name).is_symlink():  # files are removed there: maybe those of another run
             raise RunError(f"{folder / name} is a link; make {folder} a link instead, or set out=")
+    if (folder / MANIFEST).exists():
+        raise RunError(f"{folder} contains prepared data: set name= to use another folder")
     if if_exists == "overwrite":
         return
     if not (folder / CONFIG).exists():
@@ -256,6 +258,17 @@ def other_tokenizer(notes: Mapping[str, Any], found: Mapping[str, Any]) -> list[
     if known is not None and "origin" in notes:  # nobody here knows if it read a beginning
         known, found = {**known, "bos_id": None}, {**found, "bos_id": None}
     return [] if known is None else list(differences(known, dict(found), key="tokenizer"))
+
+
+def refuse_other_tokenizer(
+    folder: Any, found: Mapping[str, Any], notes: Mapping[str, Any], *, home: Any, cure: str = ""
+) -> None:
+    """Raise DataError for data of another tokenizer than that of the model with these notes."""
+    if differing := other_tokenizer(notes, found):
+        raise DataError(
+            f"data: {folder} was made with a different tokenizer than {home} was trained with "
+            f"({'; '.join(differing)}). {cure or 'Set data= to the data of the run'}"
+        )
 
 
 def _require_same(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:

@@ -196,7 +196,8 @@ def data_of_run(run: TrainedRun, *, asked: runs.Data, out: str) -> runs.Data:
                 f"{run.folder}: {named}, and {asked} holds none with its tokenizer: set data=FOLDER"
             )
     for folder in folders_of(taken).values():
-        read_top(folder)
+        found = read_top(folder)["tokenizer"]
+        runs.refuse_other_tokenizer(folder, found, run.notes, home=run.folder)
     return taken
 
 

@@ -107,6 +107,7 @@ def _training(
     )  # fmt: skip
 
 
+_RARE = ("patience", "recompute", "context_parallel", "checkpoint_async", "stall_after")
 _EXTENDING: dict[str, Any] = {
     "sections": ("bipe extend", _TRAIN),
     "groups": ("stretch", "rows", "optimizer", "schedule"),
@@ -145,7 +146,8 @@ _ALL = (
         "scrolls",
         "fine-tune on a long-document task, decode, and score",
         "commands.scrolls:scrolls",
-        sections=("bipe scrolls",),
+        sections=("bipe scrolls", _TRAIN),
+        leave_out=(*_EXTENDING["leave_out"], *_RARE),
         groups=("task", "stretch", "rows", "optimizer", "schedule"),
         renames={"path": "task.path"},
         elsewhere=dict.fromkeys(("validate", "submit"), "commands.scrolls:check_or_submit"),

@@ -131,7 +131,7 @@ def _from_file(typed: Typed) -> DictConfig:
         if call := next(filter(_RESOLVES.search, _texts(plain)), None):
             raise ValueError(f"must contain plain values only, as runs store them, was: {call!r}")
         config = OmegaConf.load(file)
-        if not isinstance(config, DictConfig) or not config:
+        if not isinstance(config, DictConfig) or "out" not in config:
             raise ValueError("contains no configuration, as --cfg job shows and runs store one")
     if typed.study.name == "prepare":
         _refuse_engine(plain.get("engine"), file, typed.overrides)

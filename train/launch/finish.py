@@ -27,6 +27,7 @@ from typing import Any
 
 from bipe.build import TARGET
 from train.data.store.folder import folders_of
+from train.disk.files import is_name
 from train.errors import ConfigError, RunError, nearest
 from train.fit import runs
 from train.fit.checkpoints import Place, at_step, find_place, manifest_of
@@ -53,6 +54,8 @@ def main(words: list[str]) -> int:
         if not {key, key.partition(".")[0]} & {*_OWN, *_HOW}:
             near = nearest(key, [*_OWN, *_HOW])
             raise ConfigError(f"{key} cannot be set here, since it may change the run; {near}")
+    if not is_name(name := options.get("name", "x")):
+        raise ConfigError(f"name must be one folder name, without a path, was: {name!r}")
     place, cooldown = find_place(places[0], key="RUN"), _number(options.get("cooldown"))
     apart, made = "@" in places[0] or bool({"name", "out"} & {*options}), False
     if place.checkpoint is None and (apart or cooldown):

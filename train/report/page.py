@@ -8,7 +8,6 @@ import functools
 import json
 import math
 import re
-import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -154,14 +153,11 @@ def _save(drawings: Sequence[Drawing], folder: Path, formats: Sequence[str]) -> 
         raise ReportError(f"{folder} must be a folder, not a link; set report.out to another path")
     folder.mkdir(exist_ok=True)
     wanted = {f"{drawing.name}.{suffix}": drawing for drawing in drawings for suffix in formats}
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as part:
-        for name, drawing in wanted.items():
-            drawing.save(Path(part) / name)
-        for old in folder.iterdir():
-            if old.suffix in (".pdf", ".png") and old.name not in wanted:
-                old.unlink()
-        for name in wanted:
-            (Path(part) / name).replace(folder / name)
+    for name, drawing in wanted.items():
+        drawing.save(folder / name)
+    for old in folder.iterdir():
+        if old.suffix in (".pdf", ".png") and old.name not in wanted:
+            old.unlink()
 
 
 def all_rows(results: Results) -> pd.DataFrame:

@@ -38,6 +38,7 @@ model type `bipe` segments texts as in training.
   bipe lm-eval ls tasks"""
 _OWN = ("run", "ls", "validate")
 _OUT, _ALLOWS, _SOURCE = "--output_path", "allowed_targets=", "source="
+_ASKS = {"--tasks", "-t", "--config", "-C", "--help", "-h"}
 _SIGMAS = 1.96  # of a 95% interval
 
 
@@ -64,6 +65,8 @@ def _measure(place: str, words: Sequence[str]) -> None:
     from train.fit.checkpoints import find_place
     from train.fit.runs import CONFIG, MODEL, allowed_of, in_use
 
+    if not _ASKS & {word.partition("=")[0] for word in words}:
+        raise ConfigError(f"bipe lm-eval {place}: set --tasks; bipe lm-eval ls tasks lists them")
     path = Path(place)
     harness = _harness()
     if path.is_dir() and not (path / MODEL).is_dir() and not (path / CONFIG).is_file():

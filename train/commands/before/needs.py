@@ -115,9 +115,9 @@ def data_of_study(places: str | list[str], config: Config) -> runs.Data:
     """Return the data that all runs in these places share, or else what is set."""
     with suppress(UserError, OSError):
         found = [read_run(place) for place in find_places(places)]
-        first, *others = data_of_runs(found, asked=config.data, out=config.out)
-        if all(each == first for each in others):
-            return first
+        taken = data_of_runs(found, asked=config.data, out=config.out)
+        if taken and all(each == taken[0] for each in taken):
+            return taken[0]
     return config.data
 
 

@@ -194,7 +194,7 @@ class Reader:
         return Document(
             text=unwrap(text) if self.unwrap else text,
             kind=self.kind,
-            id=id,
+            id=id.encode("utf-8", "backslashreplace").decode(),  # names of files may be any bytes
             source=self.source or type(self).__name__,
             meta=meta or {},
             replaced=replaced + surrogates,
@@ -219,7 +219,8 @@ class TolerantReader(Reader):
 
     def left_out(self, bad: Bad) -> Bad:
         if self.on_bad == "error":
-            cure = bad.cure or f"To leave out what is bad, set {self.keys}on_bad=skip"
+            key = f"Set {self.keys}text_key or id_key to another field. " * (bad.rule == "no text")
+            cure = bad.cure or f"{key}To leave out what is bad, set {self.keys}on_bad=skip"
             raise Bad(where=bad.where, rule=bad.rule, detail=bad.detail, cure=cure)
         return bad.with_traceback(None)  # a traceback would keep the text in memory
 

@@ -15,8 +15,9 @@ from dataclasses import astuple, dataclass, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
+from bipe.arguments import Rule
 from train.data.reading.documents import (
     BINARY,
     BROKEN,
@@ -299,7 +300,7 @@ class CSV(Rows, Encoded):
     """
 
     pattern: str = "**/*.csv*"
-    delimiter: str | None = None
+    delimiter: Annotated[str, Rule("one character", lambda value: len(value) == 1)] | None = None
 
     def read_file(self, file: File) -> Iterator[Document | Bad]:
         csv.field_size_limit(_LONGEST_FIELD)

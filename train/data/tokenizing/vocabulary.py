@@ -28,6 +28,7 @@ _KNOWN_ENDS = (END, "</s>", "<|end_of_text|>", "<eos>", "<|im_end|>", "[SEP]")
 _DIGITS = {"single": r"\p{N}", "groups": r"\p{N}{1,3}"}
 _SPLITS = {"gpt2": r" ?\p{N}+", "cl100k": r"\p{N}{1,3}"}  # how their patterns split digits
 _BYTES = 256
+_LARGEST = 10_000_000  # vocab_size: more would fill the memory before a pair is merged
 # Yields texts to train on, about so many characters per source.
 Texts = Callable[[int | None], Iterable[str]]
 _PART_CHARACTERS = 100_000
@@ -65,10 +66,10 @@ class TrainBPE:
     def __post_init__(self) -> None:
         special = [END, *self.special_tokens]
         least = _BYTES + len(special)
-        if self.vocab_size < least:
+        if not least <= self.vocab_size <= _LARGEST:
             raise DataError(
                 f"vocab_size must be above {least - 1} (the bytes, the end of a document and "
-                f"special_tokens), was: {self.vocab_size}"
+                f"special_tokens) and at most {_LARGEST}, was: {self.vocab_size}"
             )
         if not all(special) or len(set(special)) < len(special):
             raise DataError(

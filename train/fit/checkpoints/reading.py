@@ -68,14 +68,11 @@ class BaseRun(Place):
 
     def refuse_other_data(self, sets: DataSets, *, cure: str | None = None) -> None:
         """Raise DataError for data whose tokenizer or vocabulary does not fit the model's."""
-        if differing := runs.other_tokenizer(self.notes, sets.tokenizer):
-            how = "; ".join(differing)
-            words = f"tokenizer@corpus.tokenizer=load corpus.tokenizer.path={self.data or 'FOLDER'}"
-            cure = cure or f"Prepare it with that one: {words}"
-            raise DataError(
-                f"data: {sets.folder} was made with a different tokenizer than {self.home} was "
-                f"trained with ({how}). {cure}"
-            )
+        words = f"tokenizer@corpus.tokenizer=load corpus.tokenizer.path={self.data or 'FOLDER'}"
+        cure = cure or f"Prepare it with that one: {words}"
+        runs.refuse_other_tokenizer(
+            sets.folder, sets.tokenizer, self.notes, home=self.home, cure=cure
+        )
         if sets.vocab_size > self.model.config.vocab_size:
             raise DataError(
                 f"data: {sets.folder} has a vocabulary of {sets.vocab_size}, but {self.home} one "

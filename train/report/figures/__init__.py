@@ -22,6 +22,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.transforms import Affine2D, Transform
 
 from segmenters.wording import visible
+from train.disk.files import whole
 from train.report.palette import COLOURS, Style, colour
 
 _STYLE: Any = [
@@ -118,10 +119,14 @@ class Drawing:
         """Write the drawing in the light theme, as .pdf, .svg or .png according to the suffix."""
         named = {".pdf": "CreationDate", ".svg": "Date"}.get(path.suffix)
         dates: dict[str, Any] = {} if named is None else {named: None}
+        held = io.BytesIO()
         with our_style():
             self.figure.savefig(
-                path, dpi=_DPI, facecolor="white", metadata=dates, bbox_inches="tight"
-            )
+                held, format=path.suffix[1:], dpi=_DPI, facecolor="white", metadata=dates,
+                bbox_inches="tight",
+            )  # fmt: skip
+        with whole(path) as output:
+            output.write(held.getvalue())
 
     def _tip(self, artist: Artist, words: str) -> None:
         if words:

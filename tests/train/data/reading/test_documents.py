@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import os
 
 import pyarrow as arrow
 import pyarrow.parquet as parquet
@@ -106,7 +107,7 @@ FAULTS = [
     ("a.jsonl.gz", b"no", JSONL, {}, "not a complete gzip file"),
     ("a.parquet", b"no", Parquet, {}, "not a Parquet file"),
     ("a.csv", b'text\n"open', CSV, {}, "not CSV after row"),
-    ("a.csv", b"body\nOne.\n", CSV, {}, "text_key=text is not a field; there are: body"),
+    ("a.csv", b"body\nOne.\n", CSV, {}, "there are: body. Set text_key or id_key to"),
     ("a.csv", b"one;two\n1;2\n", CSV, {}, "text_key=text is not a field; there are: one, two"),
     ("a.JSONL.gz", b"{}", TextFiles, {"pattern": "a.JSONL.gz"}, "set corpus=jsonl and"),
     ("b.ndjson", b"{}", TextFiles, {"pattern": "*.ndjson"}, "set corpus=jsonl and"),
@@ -171,8 +172,10 @@ def test_what_cannot_be_asked_is_refused(make, options, told):
 
 
 def test_bad_bytes_and_lone_surrogates_are_replaced_and_counted(tmp_path):
-    (tmp_path / "a.txt").write_bytes(b"ok \xff\xfe " + REPLACEMENT.encode() + b" \xe2\x82")
+    name = os.fsdecode(b"a\xff.txt")
+    (tmp_path / name).write_bytes(b"ok \xff\xfe " + REPLACEMENT.encode() + b" \xe2\x82")
     (document,) = TextFiles(path=tmp_path, max_broken=1)
+    assert document.id == r"a\udcff.txt"
     assert (document.replaced, document.text.count(REPLACEMENT)) == (3, 4)
     (tmp_path / "a.jsonl").write_text('{"text": "a\\ud800b\\ud83d\\ude00"}')
     (document,) = JSONL(path=tmp_path, max_broken=1)
