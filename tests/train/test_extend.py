@@ -11,7 +11,9 @@ from bipe import Positions
 from bipe.checkpoint import load_model, save_model
 from tests.train.studies import crashing, curve, losses, notes_of, same_weights
 from train.cli import main
+from train.fit.checkpoints.places import Place
 from train.fit.runs import read_config
+from train.fit.trained_run import read_run
 
 YARN = ("stretch=yarn", "stretch.factor=4.0")
 SHORT = ("row_length=128", "steps=4")
@@ -68,6 +70,7 @@ def test_an_extended_run_says_what_was_done_to_its_parent(extended_run, parents,
         sum(each["read"] * each["long_documents"] for each in now["rows"])
         / sum(each["read"] for each in now["rows"])
     )
+    assert read_run(Place.of(run)).row_length == 64  # of which lengths of evaluations are multiples
     assert not same_weights(run, parents / "bipe_rope")
     config = read_config(run)
     assert config["encoding"] == encoding_of(run)
