@@ -2,11 +2,10 @@
 
     process = Popen([sys.executable, "-m", "train.cli", ...], cwd=..., env=..., stderr=PIPE)
     done = run([sys.executable, "-c", program], capture_output=True, text=True)
-    found = together(function, *arguments)      on each of two ranks, which live for the session
+    found = together(function, *arguments)      on each of two ranks
 
 Popen and run are those of `subprocess`, and what they start is a process like any other, with a
-pid, pipes, a session, signals and a status of its own; it only starts in 0.05 s, not in 4. ranks:
-[1], a process that starts one further rank, which is forked too; [3, 1], a sweep of 3 such pairs.
+pid, pipes, a session, signals and a status of its own; it only starts in 0.05 s, not in 4.
 A variable that Python itself reads (PYTHONHASHSEED) has no effect; other programs start as ever.
 """
 
@@ -25,24 +24,24 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import traceback
 from pathlib import Path
-from subprocess import PIPE, CompletedProcess, TimeoutExpired
+from subprocess import PIPE
 from types import ModuleType
+from unittest import mock
 
 ROOT = Path(__file__).parents[1]
 IMPORTED = ("torch", "lightning", "hydra", "torch.distributed.fsdp", "train.commands.pretrain",
             "train.launch.composition", "train.launch.start", "train.launch.run")  # fmt: skip
 LIMIT_S = 300
-_Popen = subprocess.Popen  # a test may put ours in its place
+_Popen, _run = subprocess.Popen, subprocess.run  # a test may put ours in their place
 
 
 class Popen(subprocess.Popen):
-    """subprocess.Popen, forked for Python; ranks: processes that it starts, that those start."""
+    """subprocess.Popen, forked for Python."""
 
-    def __init__(self, args, *rest, ranks=(), **options):
-        self._ranks, self._status = ranks, None
-        super().__init__(args, *rest, **options)
+    _status = None
 
     def _execute_child(self, *given):
         args, cwd, env, session = given[0], given[5], given[6], given[-2]
@@ -52,9 +51,8 @@ class Popen(subprocess.Popen):
         streams = [end if end != -1 else own for own, end in enumerate(ends)]
         self._status, told = os.pipe()
         asked = {"words": [*map(os.fspath, args[1:])], "cwd": os.fspath(cwd or Path.cwd())}
-        asked |= {"env": dict(os.environ if env is None else env), "ranks": [*self._ranks]}
-        server = _server()
-        message = json.dumps(asked | {"session": session}).encode()
+        asked |= {"env": dict(os.environ if env is None else env), "session": session}
+        server, message = _server(), json.dumps(asked).encode()
         socket.send_fds(server, [message], [*streams, told])
         self.pid = int(server.recv(64))
         self._child_created = True
@@ -80,84 +78,47 @@ class Popen(subprocess.Popen):
         return self.returncode
 
 
-def run(args, *, input=None, timeout=None, check=False, capture_output=False, **options):
+def run(args, **options):
     """Do as subprocess.run."""
-    options |= {"stdout": PIPE, "stderr": PIPE} if capture_output else {}
-    options |= {"stdin": PIPE} if input is not None else {}
-    with Popen(args, **options) as process:
-        try:
-            out, err = process.communicate(input, timeout=timeout)
-        except BaseException:
-            process.kill()
-            raise
-    if check and process.returncode:
-        raise subprocess.CalledProcessError(process.returncode, args, out, err)
-    return CompletedProcess(args, process.returncode, out, err)
+    with mock.patch.object(subprocess, "Popen", Popen):
+        return _run(args, **options)
 
 
-def together(function, *arguments, ranks=2, timeout=LIMIT_S):
+def wait_for(condition, *, seconds=LIMIT_S):
+    """Wait until a condition holds; fail if it never does."""
+    limit = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < limit
+        time.sleep(0.005)
+
+
+def together(function, *arguments, ranks=2):
     """Call a function of a module on each rank, with gloo between them; return what rank 0 does."""
-    team = _team(ranks)
-    try:
-        for rank in team:
-            pickle.dump((function, arguments), rank.stdin)
-            rank.stdin.flush()
-        waiting, found = {rank.stdout: n for n, rank in enumerate(team)}, {}
-        while waiting:
-            ready = select.select([*waiting], [], [], timeout)[0]
-            if not ready:
-                raise TimeoutExpired(function.__name__, timeout)
-            for stream in ready:
-                kind, value = pickle.load(stream)
-                found[waiting.pop(stream)] = value
-                if kind == "error":
-                    raise AssertionError(f"{function.__name__} failed on a rank:\n{value}")
-    except BaseException:
-        _end(team)
-        _team.cache_clear()
-        raise
-    return found[0]
+    with tempfile.TemporaryDirectory() as place, contextlib.ExitStack() as running:
+        Path(place, "asked").write_bytes(pickle.dumps((function, arguments)))
+        words = [sys.executable, "-c", "from tests.processes import _be_rank; _be_rank()", place]
+        team = [Popen([*words, f"{rank}", f"{ranks}"], stderr=PIPE) for rank in range(ranks)]
+        for each in team:
+            running.callback(each.kill)
+        said = [each.communicate(timeout=LIMIT_S)[1].decode() for each in team]
+        assert not any(each.returncode for each in team), "\n".join([function.__name__, *said])
+        return pickle.loads(Path(place, "found").read_bytes())
 
 
-@functools.cache
-def _team(ranks):
-    place = tempfile.mkdtemp(prefix="ranks")
-    program = "from tests.processes import _serve_as_rank; _serve_as_rank()"
-    words = [sys.executable, "-c", program, str(ranks), f"{place}/store"]
-    team = [Popen([*words, str(rank)], stdin=PIPE, stdout=PIPE) for rank in range(ranks)]
-    atexit.register(_end, team)
-    return team
-
-
-def _end(team):
-    for rank in team:
-        rank.kill()
-        rank.wait()
-
-
-def _serve_as_rank():
+def _be_rank():
     import torch
 
-    ranks, store, rank = sys.argv[1:]
-    out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a function prints is no answer
+    place, rank, ranks = Path(sys.argv[1]), *map(int, sys.argv[2:])
     torch.set_num_threads(1)
     torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{store}", rank=int(rank), world_size=int(ranks)
+        "gloo", init_method=f"file://{place}/store", rank=rank, world_size=ranks
     )
-    while True:
-        try:
-            function, arguments = pickle.load(sys.stdin.buffer)
-        except EOFError:
-            os._exit(0)
-        try:
-            value = function(*arguments)
-            answer = "found", value if rank == "0" else None
-            torch.distributed.barrier()
-        except BaseException:
-            answer = "error", traceback.format_exc()
-        pickle.dump(answer, out)
-        out.flush()
+    function, arguments = pickle.loads((place / "asked").read_bytes())
+    found = function(*arguments)
+    if rank == 0:
+        (place / "found").write_bytes(pickle.dumps(found))
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
 
 
 @functools.cache
@@ -231,9 +192,6 @@ def _finish(work):
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
         if isinstance(end.code, str):
             print(end.code, file=sys.stderr)
-    except KeyboardInterrupt:
-        status = -signal.SIGINT
-        traceback.print_exc()
     except BaseException:
         traceback.print_exc()
     try:
@@ -242,9 +200,6 @@ def _finish(work):
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()
-        if status == -signal.SIGINT:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
-            os.kill(os.getpid(), signal.SIGINT)
     finally:
         os._exit(status & 0xFF)
 
@@ -258,22 +213,6 @@ def _become(asked, streams):
     if asked["session"]:
         os.setsid()
     sys.stdout.reconfigure(line_buffering=sys.stdout.isatty())
-    spares, levels = [], list(asked["ranks"])
-    while levels and len(spares) < levels[0]:
-        receive, send = os.pipe()
-        if (pid := os.fork()) == 0:
-            for each in (send, *(own for _, own in spares)):
-                os.close(each)
-            with os.fdopen(receive, "rb") as pipe:
-                message = pipe.read()
-            if not message:  # the one that it was for has ended
-                os._exit(0)
-            asked, spares, levels = json.loads(message), [], levels[1:]
-            continue
-        os.close(receive)
-        spares.append((pid, send))
-    if spares:
-        subprocess.Popen = _forked_ranks(spares, module=asked["words"][1])
     os.chdir(asked["cwd"])
     os.environ.clear()
     os.environ.update(asked["env"])
@@ -288,23 +227,3 @@ def _become(asked, streams):
     else:
         sys.modules["__main__"] = main = ModuleType("__main__")
         exec(compile(what, "<string>", "exec"), vars(main))
-
-
-def _forked_ranks(spares, *, module):
-    """Return a Popen that starts Lightning's further ranks in processes that are there already."""
-
-    class Rank(subprocess.Popen):
-        def _execute_child(self, *given):
-            args, cwd, env = given[0], given[5], given[6]
-            words = [word for word in args[1:] if word != "-P"]
-            if words[:2] != ["-m", module] or not spares:
-                return super()._execute_child(*given)
-            self.pid, send = spares.pop(0)
-            self._child_created = True
-            asked = {"words": words, "cwd": str(cwd or Path.cwd())}
-            asked["env"] = dict(os.environ if env is None else env)
-            asked["mask"] = [*map(int, signal.pthread_sigmask(signal.SIG_BLOCK, ()))]
-            with os.fdopen(send, "wb") as pipe:
-                pipe.write(json.dumps(asked).encode())
-
-    return Rank

@@ -22,13 +22,6 @@ def said(instruction):
     return [line.split()[1:] for line in LINES if line.startswith(f"{instruction} ")]
 
 
-def test_the_container_has_the_python_of_the_project():
-    ((image,),) = said("FROM")
-    version = re.fullmatch(r"python:(3\.\d+)-slim", image)[1]
-    assert version in SpecifierSet(PROJECT["project"]["requires-python"])
-    assert f"py{version.replace('.', '')}" == PROJECT["tool"]["ruff"]["target-version"]
-
-
 def test_what_the_container_copies_is_there_is_sent_to_it_and_is_enough():
     copied = {name for *names, _ in said("COPY") for name in names}
     known = subprocess.run(["git", "ls-files", *copied], cwd=ROOT, capture_output=True, text=True)
@@ -43,7 +36,11 @@ def test_what_the_container_copies_is_there_is_sent_to_it_and_is_enough():
         assert target == "./" or [target] == names  # a folder keeps its name
 
 
-def test_the_container_installs_extras_that_there_are_and_runs_as_a_user():
+def test_the_container_has_our_python_installs_extras_that_there_are_and_runs_as_a_user():
+    ((image,),) = said("FROM")
+    version = re.fullmatch(r"python:(3\.\d+)-slim", image)[1]
+    assert version in SpecifierSet(PROJECT["project"]["requires-python"])
+    assert f"py{version.replace('.', '')}" == PROJECT["tool"]["ruff"]["target-version"]
     (command,) = (line for line in LINES if "pip install" in line)
     (extras,) = re.findall(r"'\.\[(.*?)\]'", command)
     assert {*extras.split(",")} <= {*PROJECT["project"]["optional-dependencies"]}

@@ -1,7 +1,7 @@
 """What the README shows, runs; what it says is there, is there."""
 
-import importlib.util
 import re
+import runpy
 import subprocess
 import sys
 import types
@@ -86,9 +86,7 @@ def test_every_place_that_the_readme_links_to_exists():
 
 
 def test_the_picture_is_what_the_code_and_the_numbers_say():
-    spec = importlib.util.spec_from_file_location("picture", ROOT / "docs" / "picture.py")
-    drawn = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(drawn)
+    drawn = types.SimpleNamespace(**runpy.run_path(str(ROOT / "docs" / "picture.py")))
     committed = (ROOT / "docs" / "picture.svg").read_text(encoding="utf-8")
     words = re.compile(r"<text[^>]*>([^<]*)</text>")
     made = drawn.picture()
@@ -101,9 +99,7 @@ def test_the_picture_is_what_the_code_and_the_numbers_say():
 
 
 def test_the_recording_is_what_the_commands_print():
-    spec = importlib.util.spec_from_file_location("recording", ROOT / "docs" / "recording.py")
-    recorded = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(recorded)
+    recorded = types.SimpleNamespace(**runpy.run_path(str(ROOT / "docs" / "recording.py")))
     committed = (ROOT / "docs" / "recording.svg").read_text(encoding="utf-8")
     assert recorded.recording() == committed
     assert len(committed) < 60_000 and "prefers-reduced-motion" in committed

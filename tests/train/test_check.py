@@ -57,6 +57,7 @@ def faults(**changes: Any) -> list[str]:
 
 YARN = {"_target_": "bipe.extension.YaRN", "factor": 4.0, "original_length": 16}
 OPEN = {"_target_": "bipe.encodings.RoPE", "_partial_": True}  # may miss keys
+NO_KEY = "has no such key; "
 TOLD = [
     ({}, []),
     ({"rate": 1, "mode": "slow", "inner": {"depth": 2}, "flag": True, "encoding": OPEN}, []),
@@ -66,22 +67,13 @@ TOLD = [
     ({"mode": "quick"}, ["mode must be one of fast, slow, was: 'quick'"]),
     ({"keep": 0}, ["keep must be at least 1 or null, was: 0"]),
     ({"inner": {"depth": "deep"}}, ["inner.depth must be int, was: 'deep'"]),
-    (
-        {"inner": {"depth": 1, "shar": 1.0}},
-        ["inner.shar: Inner has no such key; did you mean 'share'?"],
-    ),
-    (
-        {"encoding": ROPE | {"factor": 3.0, "stretch": YARN}},
-        ["encoding.factor: RoPE has no such key; did you mean encoding.stretch.factor?"],
-    ),
-    (
-        {"encoding": ROPE | {"zzzz": 1}},
-        [
-            "encoding.zzzz: RoPE has no such key; there are: head_width, interleaved, pairs, part, "
-            "stretch, theta"
-        ],
-    ),
-]
+    ({"inner": {"depth": 1, "shar": 1.0}}, [f"inner.shar: Inner {NO_KEY}did you mean 'share'?"]),
+    ({"encoding": ROPE | {"factor": 3.0, "stretch": YARN}},
+     [f"encoding.factor: RoPE {NO_KEY}did you mean encoding.stretch.factor?"]),
+    ({"encoding": ROPE | {"zzzz": 1}},
+     [f"encoding.zzzz: RoPE {NO_KEY}there are: "
+      "head_width, interleaved, pairs, part, stretch, theta"]),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("changes", "told"), TOLD)
@@ -109,29 +101,6 @@ def test_what_may_be_called_is_on_a_list(target):
     assert repr(target) in fault
     with pytest.raises(ValueError, match="_target_"):
         build({"_target_": target}, allowed=ALLOWED)
-
-
-def test_what_is_refused_is_not_even_imported_and_the_user_may_let_a_package_in(
-    tmp_path, monkeypatch
-):
-    (tmp_path / "mine_of_test_check.py").write_text(
-        f"open({str(tmp_path / 'ran')!r}, 'w').close()\nfrom bipe.encodings import NoPE\n"
-        "class Mine(NoPE):\n    def __init__(self, *, reach: int): super().__init__()\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    mine = {"_target_": "mine_of_test_check.Mine", "reach": 3}
-    assert faults(encoding=mine)
-    assert not (tmp_path / "ran").exists()
-    given = {"steps": 1, "path": "x", "encoding": mine}
-    how = {"schema": schema, "allowed": allowed_prefixes(["mine_of_test_check"])}
-    check(given, **how)
-    assert type(build(mine, allowed=how["allowed"])).__name__ == "Mine"
-    with pytest.raises(ConfigError, match=r"encoding.reach must be int, was: 'far'"):
-        check(given | {"encoding": mine | {"reach": "far"}}, **how)
-
-
-def test_a_prefix_ends_at_a_dot():
-    assert allowed_prefixes(["mine", "yours."])[-2:] == ("mine.", "yours.")
 
 
 FITS = [  # a type, what fits it, what does not

@@ -16,7 +16,6 @@ from omegaconf import OmegaConf
 from safetensors import SafetensorError
 
 from bipe.__main__ import ROOMS
-from tests.train.studies import curve
 from train.cli import main
 from train.errors import ConfigError
 from train.launch import words as module
@@ -61,6 +60,7 @@ OF_STUDY = [
 ]  # fmt: skip
 ALONE = [
     ("pretrian", "there is no command 'pretrian'; did you mean 'pretrain'?"),
+    ("prepare corpus=smoke data=[a,b]", "data must be one folder to prepare"),
     ("prepare corpus=text out=new", "text: there is no such file or folder"),
     ("prepare corpus=text corpus.sources.text.documents._target_=train.data.TextFile",
      "did you mean 'train.data.TextFiles'?"),
@@ -90,6 +90,13 @@ ALONE = [
     ("evaluate statistic", "did you mean bipe evaluate statistics?"),
     ("pretrain encoding=rope encoding@encoding.inter=cope", "GROUP@PATH=NAME needs the path"),
     ("pretrain optimizer.lr=0.1,1", "one list is 'optimizer.lr=[0.1,1]'"),
+    ("completion tcsh", "there is no shell 'tcsh'; "),
+    ("completion bash x", "bash takes no further arguments, was: x"),
+    ("pretrain --help encodin", "there is no such key or group; did you mean 'encoding'?"),
+    ("doctor scrols", "there is no command 'scrols'; did you mean 'scrolls'?"),
+    ("doctor steps=3", "doctor: there is no command 'steps=3'; there are: "),
+    ("doctor --config-dir=.", "--config-dir is of a study; name its command: bipe doctor pretrain"),
+    ("doctor --ranks x", "--ranks must be a number of processes, was: x"),
     ("prepare corpus=mine", "your own files: corpus=text corpus.sources.text.documents.path=PATH"),
 ]  # fmt: skip
 
@@ -109,17 +116,6 @@ def test_the_composed_configuration_is_shown(bipe):
     shown = yaml.safe_load(out)
     assert (status, shown["stretch"], shown["limit"], shown["steps"]) == (0, None, None, 7)
     assert shown["encoding"]["_target_"] == "bipe.encodings.Bilevel"
-
-
-def test_a_run_can_be_repeated_from_its_own_configuration(bipe, tmp_path):
-    assert bipe("pretrain", "steps=2", "seed=3")[0] == 0
-    config = tmp_path / "bipe_rope" / "config.yaml"
-    words = ("--config-file", str(config), "name=again")
-    assert bipe("pretrain", *words, study=False)[0] == 0
-    assert curve(tmp_path / "again") == curve(tmp_path / "bipe_rope")
-    stored = yaml.safe_load((tmp_path / "again" / "config.yaml").read_text())
-    assert stored == yaml.safe_load(config.read_text()) | {"name": "again"}
-    assert list((tmp_path / "here").iterdir()) == []  # nothing beside the output
 
 
 @pytest.mark.parametrize("after", [0, 8])

@@ -117,16 +117,11 @@ def test_files_of_a_study_are_looked_for(diagnosis, data):
     assert found["task.path"]["status"] == "fail"
 
 
-def test_code_without_a_grammar_is_warned_of(diagnosis, monkeypatch):
+def test_code_without_a_grammar_is_warned_of_and_before_work_too(diagnosis, monkeypatch, caplog):
     monkeypatch.setattr("segmenters.code.parsed.find_spec", lambda name: None)
-    _, found = diagnosis()
-    assert found["grammars"]["status"] == "warn"
-    assert "cut at physical lines" in found["grammars"]["text"]
-    assert "[code]" in found["grammars"]["cure"]
-
-
-def test_prepare_says_that_code_will_be_cut_at_physical_lines(monkeypatch, caplog):
-    monkeypatch.setattr("segmenters.code.parsed.find_spec", lambda name: None)
+    found = diagnosis()[1]["grammars"]
+    assert found["status"] == "warn" and "[code]" in found["cure"]
+    assert "cut at physical lines" in found["text"]
     segmenter = "{_target_: segmenters.Auto, granularity: logical}"
     config = composed(f"corpus.sources.proofs.segmenter={segmenter}", "data=x")
     needs.require(Config.from_config(config), command="prepare")
@@ -149,20 +144,6 @@ def test_a_missing_package_stops_a_study_before_it_works(without, tmp_path, data
             "pretrain", composed("logger=tensorboard", f"data={data}", f"out={tmp_path}/out")
         )
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        ("scrols", "there is no command 'scrols'; did you mean 'scrolls'?"),
-        ("steps=3", "doctor: there is no command 'steps=3'; there are: "),
-        ("--config-dir=.", "--config-dir is of a study; name its command: bipe doctor pretrain"),
-        ("--ranks x", "--ranks must be a number of processes, was: x"),
-    ],
-)
-def test_wrong_words_are_refused(words, told, capsys):
-    assert main(["doctor", *words.split()]) == 2
-    assert told in capsys.readouterr().err
 
 
 def test_links_between_processes_are_measured(monkeypatch):

@@ -3,21 +3,18 @@
 import json
 import os
 import shutil
-from importlib.metadata import PackageNotFoundError
 from pathlib import Path
-from unittest import mock
 
 import pytest
 import torch
 
-from bipe import __version__
 from bipe.sealing import sealed
 from tests.train.studies import Crash, crashing, curve, flip, pretrain, same_weights
 from train.data.store.folder import MANIFEST
 from train.errors import DataError, RunError
 from train.fit import runs
 from train.fit.checkpoints import checkpoints
-from train.fit.machine import environment, precision_of, product_rates
+from train.fit.machine import precision_of, product_rates
 from train.fit.record import read_sessions
 
 
@@ -169,19 +166,6 @@ def test_the_sessions_of_a_run_are_on_record(smoke, tmp_path, monkeypatch):
     assert (run / runs.CONFIG).read_bytes() == first
 
 
-def test_packages_without_metadata_or_a_card_that_fails_cost_no_trained_model(
-    smoke, monkeypatch, caplog
-):
-    """As in a checkout that is not installed."""
-    monkeypatch.setattr("train.fit.machine.version", mock.Mock(side_effect=PackageNotFoundError))
-    monkeypatch.setattr("train.fit.handover.card", mock.Mock(side_effect=KeyError("card")))
-    run = pretrain(*smoke, "steps=1")
-    assert "has no card: 'card'" in caplog.text and not (run / runs.MODEL / "README.md").exists()
-    described = json.loads((run / runs.MODEL / "config.json").read_text())
-    assert described["notes"]["versions"] == {"bipe": __version__, "torch": None}
-    assert environment()["spacy"] is None
-
-
 def test_the_session_of_a_killed_process_is_completed_by_the_next(run, smoke):
     interrupted(run)
     (line,) = read_sessions(run)
@@ -210,9 +194,7 @@ def test_a_resumed_run_keeps_its_precision_and_another_is_told(run, smoke, monke
     [(0.5, True, "32-true"), (1.05, True, "32-true"), (2, True, "bf16-mixed"),
      (0.5, False, "bf16-mixed")],
 )  # fmt: skip
-def test_a_cpu_trains_in_the_precision_whose_products_were_faster(
-    monkeypatch, tmp_path, half, alone, chosen
-):
+def test_a_cpu_trains_in_the_faster_precision(monkeypatch, tmp_path, half, alone, chosen):
     """Processes that train together cannot measure: they could choose differently."""
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     monkeypatch.setattr("torch.cpu._is_avx512_bf16_supported", lambda: True)
@@ -224,14 +206,3 @@ def test_a_cpu_trains_in_the_precision_whose_products_were_faster(
     assert precision_of("auto", resumed=None, alone=alone) == chosen
     assert product_rates(anew=True) == product_rates() == (1e9, 1e9 / half)
     assert precision_of("bf16", resumed=None) == "bf16-mixed"
-
-
-def test_a_run_stopped_again_and_again_is_the_run_that_was_never_stopped(smoke, finished, tmp_path):
-    for at in (3, 3, 5):
-        with crashing(at=at):
-            pretrain(*smoke)
-        left = [path.name for path in checkpoints(tmp_path / "bipe_rope" / runs.CHECKPOINTS)]
-        assert left[-1] == f"step={at // 2 * 2:08d}.ckpt"
-    run = pretrain(*smoke)
-    assert curve(run) == curve(finished("bipe_rope"))
-    assert same_weights(run, finished("bipe_rope"))

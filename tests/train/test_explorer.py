@@ -104,11 +104,6 @@ def test_biases_are_those_of_the_encoding(name):
 
 
 @needs_node
-def test_what_is_beyond_the_table_is_no_number():
-    assert asked("biases({table: [[1, 2]]}, 5, 0)") == [None]
-
-
-@needs_node
 def test_ids_of_a_text_are_those_of_our_segmenters(tmp_path):
     text = "Dr. \U0001d4d0 slept. \u00bfWho? \u4f60\u597d\u3002\u518d\u89c1\u3002\n\nIt rained.\n"
     (tmp_path / "a.txt").write_text(text, encoding="utf-8")
@@ -134,11 +129,16 @@ def test_ids_of_a_text_are_those_of_our_segmenters(tmp_path):
 
 
 @needs_node
-def test_the_simple_rules_are_what_the_page_says():
+def test_the_small_functions_of_the_page_do_what_it_says():
     cut = "startsBy(v[0], v[1])"
     assert asked(cut, "sentences", 'Dr. Bo "sat." It fell.\n\nEnd') == [0, 4, 14, 24]
     assert asked(cut, "lines", "a\nb\nc") == [0, 2, 4] and asked(cut, "hand", "A. B") == [0]
     assert asked("opened(tokenize(v[0]), [0, 2, 3])", "a  b c") == [True, True, False]
+    assert asked("biases({table: [[1, 2]]}, 5, 0)") == [None]  # beyond the table
+    # The selected token, 50 tall, is scrolled into the list of 300 and no further.
+    places = [(0, 900), (650, 900), (700, 40), (0, 0), (30, 100)]
+    found = asked("v.map(([now, top]) => scrolled(now, top, 50, 300))", *places)
+    assert found == [650, 650, 40, 0, 30]
 
 
 def test_the_page_stands_alone_and_text_cannot_end_its_script(tmp_path, capsys):
@@ -154,11 +154,3 @@ def test_the_page_stands_alone_and_text_cannot_end_its_script(tmp_path, capsys):
     (tmp_path / "a.md").write_bytes(b"caf\0")
     assert main([*words, "--page", str(tmp_path / "b.html")]) == 2
     assert "a.md" in capsys.readouterr().err and not (tmp_path / "b.html").exists()
-
-
-@needs_node
-def test_the_selected_token_is_scrolled_into_the_list_and_no_further():
-    """A list 300 tall, with tokens 50 tall."""
-    places = [(0, 900), (650, 900), (700, 40), (0, 0), (30, 100)]
-    program = "v.map(([now, top]) => scrolled(now, top, 50, 300))"
-    assert asked(program, *places) == [650, 650, 40, 0, 30]

@@ -9,10 +9,11 @@ import torch
 
 from bipe import Positions
 from bipe.checkpoint import load_model, save_model
-from tests.train.studies import crashing, curve, losses, notes_of, same_weights, weights
+from tests.train.studies import crashing, curve, losses, notes_of, same_weights
 from train.cli import main
-from train.evals.rows import FILE, Journal
+from train.fit.checkpoints import Place
 from train.fit.runs import read_config
+from train.fit.trained_run import read_run
 
 YARN = ("stretch=yarn", "stretch.factor=4.0")
 SHORT = ("row_length=128", "steps=4")
@@ -69,6 +70,7 @@ def test_an_extended_run_says_what_was_done_to_its_parent(extended_run, parents,
         sum(each["read"] * each["long_documents"] for each in now["rows"])
         / sum(each["read"] for each in now["rows"])
     )
+    assert read_run(Place.of(run)).row_length == 64  # of which lengths of evaluations are multiples
     assert not same_weights(run, parents / "bipe_rope")
     config = read_config(run)
     assert config["encoding"] == encoding_of(run)
@@ -110,7 +112,7 @@ def test_without_steps_the_weights_are_those_of_the_checkpoint(bipe, parents, tm
     assert notes_of(tmp_path / "x4")["positions"] == notes_of(parents / "rope")["positions"]
 
 
-def test_a_run_goes_on_with_longer_rows_alone_and_is_not_stretched_again(
+def test_a_run_goes_on_with_longer_rows_and_is_stretched_once(
     bipe, extended_run, parents, tmp_path
 ):
     run = extended_run("alibi")
@@ -163,9 +165,7 @@ def test_a_run_resumes_from_the_weights_that_it_began_with(bipe, parents, tmp_pa
         ("rope", (*YARN, "extend.unit=pages"), "extend.unit must be one of segments, tokens"),
         ("rope", ("extend.unit=tokens",), "extend.unit needs a stretch"),
         ("rope", ("stretch=gated", "extend.unit=tokens"), "for a stretch, not a retrofit"),
-        ("bipe_rope", ("stretch=gated",), "Gated needs flat RoPE, was: Bilevel("),
         ("rope", ("stretch.factor=2.0",), "stretch.factor needs a stretch"),
-        ("rope", ("stretch=longrope",), "LongRoPE also needs short_factor, long_factor; set"),
         ("rope", (*YARN, "stretch.original_length=9", "extend.unit=8"), "both set the original"),
         ("rope", ("encoding=alibi",), "remove encoding=alibi; the checkpoint sets it"),
         ("rope", ("checkpoint=/nowhere",), "checkpoint: '/nowhere' contains no trained run"),
@@ -183,37 +183,16 @@ def test_what_cannot_be_done_is_refused_and_leaves_nothing(bipe, tmp_path, encod
 
 
 def test_the_checkpoint_itself_is_never_written_over(bipe, parents):
-    words = ("if_exists=overwrite", f"out={parents}", "name=rope", "steps=0")
-    status, told = bipe("rope", *words)
-    assert status == 2 and "is the checkpoint itself" in told
+    told = bipe("rope", "if_exists=overwrite", f"out={parents}", "name=rope", "steps=0")
+    assert told[0] == 2 and "is the checkpoint itself" in told[1]
     assert (parents / "rope/model/model.safetensors").exists()
 
 
 def test_rows_that_no_document_reaches_are_told(bipe, caplog):
-    status, told = bipe("rope", "row_length=8192", "steps=1", "rows.global_batch=1", *MICRO)
+    rows = ("rows.global_batch=1", "rows.micro_batch=1", "rows.validation_rows=0")
+    status, told = bipe("rope", "row_length=8192", "steps=1", *rows)
     assert status == 0, told
     assert "model=tiny of the experiment is ignored: the checkpoint sets it" in told
     assert "encoding=" not in told
     assert "0.0% of tokens come from documents of at least row_length (8192;" in told
     assert "no document has row_length=8192 tokens (the longest: " in caplog.text
-
-
-MICRO = ("rows.micro_batch=1", "rows.validation_rows=0")
-
-
-def test_an_extended_run_is_evaluated_and_goes_on_writing(parents, data, tmp_path, capfd):
-    run = tmp_path / "longer"
-    words = (f"checkpoint={parents / 'bipe_rope'}", f"out={tmp_path}", "name=longer")
-    stretch = ("stretch=dynamic_ntk", "stretch.factor=2.0")
-    assert main(["extend", "experiment=smoke", *words, *SHORT, *stretch]) == 0
-    own = ("experiment=smoke", f"out={run}", f"data={data}")
-    assert main(["evaluate", *own]) == 0
-    found = Journal(run / FILE).rows()
-    lengths = [row.length for row in found if row.measure == "perplexity"]
-    assert lengths == [256, 128, 64]
-    capfd.readouterr()
-    for at in ("", "@4"):
-        prompt = ("generate.prompt='1+2 = 3'", "generate.max_new=5", "generate.temperature=0")
-        assert main(["generate", f"{run}{at}", *prompt]) == 0
-    first, second = capfd.readouterr().out, weights(run)
-    assert first and second

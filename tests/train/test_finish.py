@@ -6,7 +6,7 @@ import shutil
 import pytest
 import yaml
 
-from tests.train.studies import EACH_STEP, back_to, crashing, curve, pretrain, same_weights
+from tests.train.studies import EACH_STEP, crashing, curve, pretrain, same_weights
 from train.cli import main
 from train.errors import RunError
 from train.fit import runs
@@ -64,9 +64,7 @@ def test_a_checkpoint_is_ended_apart_and_its_run_stays(stepwise, stopped, tmp_pa
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
-def test_a_cooldown_that_is_killed_goes_on_by_the_same_command(
-    stopped, tmp_path, capsys, monkeypatch
-):
+def test_a_killed_cooldown_goes_on_by_the_same_command(stopped, tmp_path, capsys, monkeypatch):
     run = stopped(6)
     monkeypatch.setattr("sys.argv", ["bipe", "finish", str(run)])
     for at in (7, 9):
@@ -113,19 +111,6 @@ def test_a_changed_plan_is_exact_and_on_record(stopped, data, tmp_path, capsys):
     assert yaml.safe_load((run / runs.CONFIG).read_text())["steps"] == 9
     with pytest.raises(RunError, match="is finished, so its plan cannot change"):
         pretrain(*words, "steps=20", "if_exists=change")
-
-
-def test_a_longer_plan_goes_on_as_one_planned_so_up_to_the_schedule(stopped, data, tmp_path):
-    run, words = (
-        stopped(6),
-        (f"data={data}", "encoding=bipe_rope", *EACH_STEP[1:], "schedule=constant"),
-    )
-    pretrain(*words, f"out={tmp_path / 'long'}", "steps=14")
-    pretrain(*words, f"out={tmp_path / 'short'}", "steps=10")
-    back_to(tmp_path / "short" / "bipe_rope", step=8)
-    pretrain(*words, f"out={tmp_path / 'short'}", "steps=14", "if_exists=change")
-    assert same_weights(tmp_path / "long" / "bipe_rope", tmp_path / "short" / "bipe_rope")
-    assert not (run / runs.MODEL).exists()
 
 
 @pytest.mark.parametrize(

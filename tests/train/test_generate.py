@@ -79,9 +79,7 @@ def test_what_is_written_is_the_most_likely_by_the_segmenter_of_the_data(run, da
 
 
 @pytest.mark.parametrize("end", ["", "\n", "\r\n"])
-def test_the_prompt_comes_from_a_key_a_file_or_the_standard_input(
-    write, end, tmp_path, monkeypatch
-):
+def test_the_prompt_comes_from_a_key_a_file_or_standard_input(write, end, tmp_path, monkeypatch):
     """The last line end of a file is no part of it."""
     words = ("generate.max_new=9", "seed=5")
     _, out, _ = write(*words)
@@ -91,22 +89,6 @@ def test_the_prompt_comes_from_a_key_a_file_or_the_standard_input(
     monkeypatch.setattr(sys, "stdin", typed)
     assert write(*words, prompt=None)[1] == out
     assert write(*words[:1], "seed=6")[1] != out
-
-
-@pytest.mark.parametrize(
-    ("words", "made", "options"),
-    [
-        (["RUN", "--prompt", "a, b"], ["generate.run='RUN'", "generate.prompt='a, b'"], {}),
-        (["--file=x y", "RUN"], ["generate.file='x y'", "generate.run='RUN'"], {}),
-        (["generate.prompt=a, 'b"], ["generate.prompt='a, \\'b'"], {}),
-        (["--cfg", "job", "RUN"], ["generate.run='RUN'"], {"cfg": "job"}),
-        (["RUN", "--config-dir", "D"], ["generate.run='RUN'"], {"config-dir": "D"}),
-        (["--config-file", "F", "seed=1"], ["seed=1"], {"config-file": "F"}),
-    ],
-)
-def test_words_of_generate_become_keys(words, made, options):
-    found = typed("generate", *words)
-    assert (list(found.overrides), found.options) == (made, options)
 
 
 @pytest.mark.parametrize("text", ["It's", "a, b", "${x} = \\ y", "def f(x):", "# x", "3"])
@@ -195,26 +177,19 @@ def test_a_terminal_gets_the_prompt_and_no_control_characters(monkeypatch):
         (["generate.data=nowhere"], "generate.data=FOLDER to the data of the model"),
         (["generate.segmenter=mixed"], "generate.segmenter to one that works during generation"),
         (["generate.file=nowhere"], "generate.prompt and generate.file are both set"),
+        (["--file", "nowhere"], "nowhere: there is no such file"),
+        (["--file", "empty"], "empty: "),
+        (["--file", "broken"], "broken: not UTF-8 at byte 2"),
     ],
 )
-def test_what_cannot_be_done_is_told_in_a_line(write, words, told):
-    status, out, err = write(*words)
+def test_what_cannot_be_done_is_told_in_a_line(write, words, told, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").touch()
+    (tmp_path / "broken").write_bytes(b"ab\xff")
+    status, out, err = write(*words, prompt=None if "--file" in words else PROMPT)
     assert (status, out) == (2, "")
     assert err.startswith("bipe: ") and told in err and "Traceback" not in err
     assert err.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("prompt", "told"),
-    [(b"", "is empty"), (b"ab\xff", "not UTF-8 at byte 2"), (None, "there is no such file")],
-)
-def test_a_prompt_that_is_none_is_refused(write, tmp_path, prompt, told):
-    file = tmp_path / "prompt"
-    if prompt is not None:
-        file.write_bytes(prompt)
-    status, out, err = write(f"generate.file={file}", prompt=None)
-    assert (status, out) == (2, "")
-    assert str(file) in err and told in err
 
 
 def test_several_runs_and_another_tokenizer_are_refused(write, run, tmp_path, capfdbinary):

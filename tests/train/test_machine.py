@@ -13,7 +13,7 @@ import torch
 from bipe import __version__
 from segmenters import SegmenterError
 from segmenters.code.lines import Lines
-from tests.train.studies import pretrain, same_weights
+from tests.train.studies import notes_of, pretrain, same_weights
 from train import errors
 from train.cli import main
 from train.data.reading import corpora
@@ -69,36 +69,8 @@ def test_git_that_is_missing_hangs_or_prints_junk_is_no_commit(kind, tmp_path, m
 
 
 def test_without_proc_the_processor_has_the_name_that_python_knows(monkeypatch):
-    read = Path.read_text
-    for fault in (PermissionError("denied"), UnicodeDecodeError("utf-8", b"\xff", 0, 1, "junk")):
-
-        def refused(path, *rest, fault=fault, **options):
-            if str(path).startswith("/proc"):
-                raise fault
-            return read(path, *rest, **options)
-
-        monkeypatch.setattr(Path, "read_text", refused)
-        assert machine._cpu_name() == machine.platform.processor()
-        assert machine.free_memory(torch.device("cpu")) > 0
-
-
-@pytest.mark.parametrize("home", ["none", "a file", "not to be written"])
-def test_without_a_home_rates_are_measured_each_time_and_nothing_is_remembered(
-    home, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(machine, "product_rate", lambda dtype, **_: float(dtype.itemsize))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    if home == "none":
-        monkeypatch.delenv("XDG_STATE_HOME")
-        monkeypatch.setattr(Path, "home", broken(RuntimeError("no home")))
-    elif home == "a file":
-        (tmp_path / "state").write_text("")
-    else:  # as after a failing rename: what is there cannot be replaced
-        (tmp_path / "state" / "bipe" / "products.json" / "x").mkdir(parents=True)
-        monkeypatch.setattr(runs, "_note", lambda folder: tmp_path / "state" / "bipe")
-    assert machine.product_rates(64) == (4.0, 2.0)
-    runs.remember_allowed(tmp_path / "run", ["tests"])
-    assert home == "not to be written" or runs.allowed_of(tmp_path / "run") == []
+    monkeypatch.setattr(Path, "read_text", broken(PermissionError("denied")))
+    assert machine._cpu_name() == machine.platform.processor()
 
 
 @pytest.fixture
@@ -115,10 +87,15 @@ def nothing_known(monkeypatch):
 
 
 def test_a_run_is_trained_and_evaluated_where_nothing_is_known_of_the_machine(
-    smoke, bipe, finished, nothing_known, caplog
+    smoke, bipe, finished, nothing_known, caplog, monkeypatch
 ):
+    monkeypatch.setattr("train.fit.handover.card", broken(KeyError("card")))
     run = pretrain(*smoke)
+    assert "has no card: 'card'" in caplog.text and not (run / runs.MODEL / "README.md").exists()
+    assert notes_of(run)["versions"] == {"bipe": __version__, "torch": None}
     assert same_weights(run, finished("bipe_rope"))
+    runs.remember_allowed(run, ["tests"])
+    assert runs.allowed_of(run) == []
     (run / runs.ENVIRONMENT).mkdir()  # nor can it be written
     words = ("evaluate.probes=[]", "evaluate.lengths=[1]", "evaluate.documents=1")
     assert bipe("evaluate", *words)[0] == 0
@@ -128,30 +105,26 @@ def test_a_run_is_trained_and_evaluated_where_nothing_is_known_of_the_machine(
         assert caplog.text.count(told) == 1
 
 
-def test_a_checkout_without_metadata_has_the_version_of_its_code(nothing_known, capsys):
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"bipe {__version__}\n"
-
-
 def test_the_machine_is_examined_without_metadata(nothing_known, monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(errors, "_CHECKOUT", tmp_path)
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"bipe {__version__}\n"
     assert main(["doctor", "--json"]) == 0
     found = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
     assert f"bipe {__version__}, " in found["versions"]["text"]
     assert "torch unknown" in found["versions"]["text"]
     assert install_command("ray").endswith("the extra ray, listed in bipe's pyproject.toml")
+    assert (corpora._version("numpy"), corpora._licence("numpy")) == (
+        "unknown",
+        "not stated (numpy)",
+    )
 
 
 def test_a_version_on_which_cuts_depend_is_asked_for_in_one_line(nothing_known):
     with pytest.raises(SegmenterError, match="the version of tree-sitter, which has no package"):
         Lines(language="rust", granularity="logical").fingerprint()
     assert Lines(language="rust", granularity="physical").fingerprint()
-
-
-def test_sources_have_a_provenance_without_metadata(nothing_known):
-    assert corpora._version("numpy") == "unknown"
-    assert corpora._licence("numpy") == "not stated (numpy)"
 
 
 def test_a_log_on_a_full_disk_ends_no_training(monkeypatch):

@@ -11,7 +11,6 @@ from bipe import Positions
 from bipe.checkpoint import load_model
 from bipe.loss import IGNORE
 from tests.train.studies import composed, curve, fresh, losses, pretrain, weights
-from train.commands.pretrain import rows_of
 from train.config import Config
 from train.data.rows.datamodule import LMDataModule
 from train.fit.module import LMModule, TrainingDiverged, positions_of
@@ -37,17 +36,6 @@ def test_the_loss_is_the_mean_over_the_targets_of_the_global_batch(smoke, encodi
     (row,) = curve(pretrain(*words, f"rows.micro_batch={micro_batch}", "validate_every=9"))
     assert row["loss"] == pytest.approx(loss, abs=2e-6)
     assert row["grad_norm"] == pytest.approx(norm, rel=1e-5)
-
-
-def test_the_micro_batch_changes_nothing_but_rounding(smoke):
-    """Best-fit rows are padded, so that micro-batches have unequal numbers of targets."""
-    words = (*smoke, "rows=best_fit", "row_length=900", "steps=3")
-    rows = rows_of(Config.from_config(composed(*words))).rows("train")["proofs"]
-    assert len(set(rows.targets(np.arange(len(rows))).tolist())) > 3
-    one, two = (pretrain(*words, f"rows.micro_batch={n}", f"name=m{n}") for n in (4, 1))
-    assert np.allclose(losses(one), losses(two), atol=1e-5)
-    for name, value in weights(one).items():
-        assert np.allclose(value, weights(two)[name], atol=1e-4), name
 
 
 @pytest.fixture
@@ -96,16 +84,6 @@ def test_bfloat16_mixed_precision_trains_float32_weights(smoke):
     assert np.allclose(losses(whole), losses(mixed), atol=0.05)
     assert not np.array_equal(losses(whole), losses(mixed))
     assert {value.dtype for value in weights(mixed).values()} == {np.dtype("float32")}
-
-
-def test_a_tied_head_and_grouped_ones_train_and_are_saved_once(smoke):
-    heads = ("+model.tied_head=true", "+model.n_kv_head=2")
-    run = pretrain(*smoke, *heads, "optimizer.lr=1e-2", "steps=4")
-    assert losses(run)[-1] < losses(run)[0] - 0.1
-    assert "head.weight" not in weights(run)
-    assert weights(run)["blocks.0.attention.key.weight"].shape == (16, 32)
-    model, _ = load_model(run / MODEL)
-    assert model.head.weight is model.tokens.weight
 
 
 def test_clipping_bounds_the_step_and_null_leaves_it_alone(smoke):

@@ -1,6 +1,5 @@
 """Schedules as laws, and which weights decay."""
 
-import copy
 import itertools
 
 import pytest
@@ -132,17 +131,3 @@ def test_muon_takes_the_matrices_of_blocks_and_adamw_all_else():
         optimizer.step()
         optimizer.step()
     assert all(map(torch.equal, model.parameters(), other.parameters()))
-
-
-def test_a_schedule_reaches_both_and_their_state_survives():
-    model, again = small_model(), small_model()
-    first, second = (muon(m.named_parameters(), lr=0.1) for m in (model, again))
-    schedule = torch.optim.lr_scheduler.LambdaLR(first, lambda step: 1 / (1 + step))
-    first.step()
-    schedule.step()
-    assert {group["lr"] for group in first.param_groups} == {0.05}
-    again.load_state_dict(model.state_dict())
-    second.load_state_dict(copy.deepcopy(first.state_dict()))
-    for optimizer in (first, second):
-        optimizer.step()
-    assert all(map(torch.equal, model.parameters(), again.parameters()))

@@ -83,10 +83,7 @@ def test_runs_without_data_are_told_so(finished, moved, tmp_path, capsys):
     said = f"bipe: /nowhere is gone; if it was moved, set data=FOLDER; {moved} is finished\n"
     assert capsys.readouterr().err == said
     default = {"asked": f"{tmp_path}/data", "out": str(tmp_path)}
-    with pytest.raises(
-        DataError,
-        match=r"data={lines: /nowhere/data, .*} is gone, and .* data=F",
-    ):
+    with pytest.raises(DataError, match=r"data={lines: /nowhere/data, .*} is gone, and .* data=F"):
         data_of_run(read_run(Place.of(moved)), **default)
     unknown = tmp_path / "unknown"
     shutil.copytree(finished("rope"), unknown)
@@ -97,9 +94,7 @@ def test_runs_without_data_are_told_so(finished, moved, tmp_path, capsys):
     assert data_of_study(str(unknown), config) == config.data
 
 
-def test_each_run_is_measured_on_its_own_data_and_a_report_needs_none(
-    mixed, finished, data, tmp_path, capsys
-):
+def test_each_run_is_measured_on_its_own_data(mixed, finished, data, tmp_path, capsys):
     for run in (mixed, finished("rope")):
         shutil.copytree(run, tmp_path / run.name, ignore=lambda *_: [FILE])
     words = ("evaluate.probes=[]", "evaluate.lengths=[1]", f"out={tmp_path}")

@@ -133,7 +133,7 @@ class Faulty(lightning.Callback):
 @pytest.mark.parametrize(
     "method", ["on_train_batch_end", "on_validation_start", "on_validation_end", "on_train_end"]
 )
-def test_what_fails_after_the_last_step_costs_no_model(
+def test_a_fault_after_the_last_step_costs_no_model(
     stepwise, data, tmp_path, caplog, monkeypatch, method
 ):
     monkeypatch.setattr("train.commands.pretrain.callbacks_of", lambda _: [Faulty(method)])

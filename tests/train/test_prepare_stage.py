@@ -6,7 +6,6 @@ import pytest
 
 from segmenters.code import parsed
 from tests.train.data.corpora import write_rows
-from tests.train.studies import typed
 from train.cli import main
 
 SMALL = ("corpus.tokenizer.vocab_size=270", "engine.workers=1")
@@ -42,9 +41,7 @@ def test_a_limit_is_part_of_the_request(corpus, tmp_path, capsys):
     assert "contains the same data set (if_exists=auto)" in capsys.readouterr().out
 
 
-def test_physical_lines_in_place_of_logical_ones_are_counted_and_warned_of(
-    tmp_path, capsys, monkeypatch
-):
+def test_physical_lines_in_place_of_logical_ones_are_told(tmp_path, capsys, monkeypatch):
     found = parsed.missing
     monkeypatch.setattr(parsed, "missing", lambda name: name == "go" or found(name))
     page = "# Title\n\n```go\na := 1\nb := 2\n```\n"
@@ -86,13 +83,6 @@ def test_faults_are_named_by_their_keys(corpus, capsys, tmp_path, word, told):
     assert main(["prepare", *corpus, word]) == 2
     assert told in capsys.readouterr().err
     assert not (tmp_path / "data").exists()
-
-
-def test_options_are_keys():
-    words = ["--dry-run", "--limit=4", "a=b", "--limit", "5", "--cfg", "job"]
-    made = typed("prepare", *words)
-    assert made.overrides == ("dry_run=true", "limit=4", "a=b", "limit=5")
-    assert made.options == {"cfg": "job"}
 
 
 @pytest.fixture
@@ -147,18 +137,6 @@ def test_few_documents_have_a_split_at_the_first_try(texts, tmp_path, number, li
 def prepare(folder, *words):
     path = f"corpus.sources.text.documents.path={folder}"
     return main(["prepare", path, *SMALL, f"data={folder}.data", "--dry-run", *words])
-
-
-def test_an_empty_file_does_not_make_many_documents_few(tmp_path, capsys):
-    (tmp_path / "a").mkdir()
-    for number in range(520):
-        (tmp_path / "a" / f"{number:03}.txt").write_text("One.\n" if number != 7 else "")
-    assert prepare(tmp_path / "a", "corpus=text") == 0
-    assert "split: validation=0.02, test=0.05\n" in capsys.readouterr().out
-    for number in range(30):
-        (tmp_path / "a" / f"{number:03}.txt").write_text("")
-    assert prepare(tmp_path / "a", "corpus=text") == 0
-    assert "documents are few" in capsys.readouterr().out
 
 
 def test_the_cure_of_bad_rows_and_of_broken_text_works_as_typed(tmp_path, capsys):

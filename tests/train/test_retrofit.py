@@ -153,9 +153,7 @@ def foreign(tmp_path, capsys):
     return made
 
 
-def test_a_model_from_elsewhere_takes_its_step_from_the_data(
-    retrofit, foreign, base, data, tmp_path
-):
+def test_a_foreign_model_takes_its_step_from_the_data(retrofit, foreign, base, data, tmp_path):
     words = (f"checkpoint={foreign(base)}", "name=taught", "steps=2")
     status, told = retrofit(*words)
     assert status == 2 and "does not name its training data; set data=FOLDER" in told
@@ -175,19 +173,6 @@ def test_a_model_from_elsewhere_takes_its_step_from_the_data(
     assert config_of(tmp_path / "typed")["decoder"]["encoding"]["step"] == 9
 
 
-def test_a_bilevel_model_from_elsewhere_takes_its_original_length_from_the_data(
-    foreign, finished, data, tmp_path, capsys
-):
-    run = finished("bipe_rope")
-    seen = config_of(run)["notes"]["positions"]["segment"]["p99.9"] + 1
-    words = (f"checkpoint={foreign(run)}", f"data={data}", f"out={tmp_path}", "stretch=yarn")
-    assert main(["extend", "experiment=smoke", *words, "steps=0", "name=longer"]) == 0
-    stretch = config_of(tmp_path / "longer")["notes"]["stretch"][0]
-    assert stretch["original"]["length"] == pytest.approx(seen, abs=2)
-    assert stretch["original"]["source"].startswith("p99.9 of the indices in rows of ")
-    assert " segments per row" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     "words",
     [("extend", "checkpoint={}"), ("retrofit", "checkpoint={}"), ("generate", "{}", "-p", "a"),
@@ -195,9 +180,7 @@ def test_a_bilevel_model_from_elsewhere_takes_its_original_length_from_the_data(
      ("evaluate", "evaluate.long_ppl={{evaluator: {}}}"), ("report", "report.runs=[{}]")],
 )  # fmt: skip
 @pytest.mark.parametrize("hub", [True, False])
-def test_a_folder_of_transformers_gets_the_command_that_makes_a_run_of_it(
-    words, hub, tmp_path, capsys
-):
+def test_a_folder_of_transformers_gets_the_command_that_makes_a_run(words, hub, tmp_path, capsys):
     folder = tmp_path / "a llama"
     folder.mkdir()
     (folder / "config.json").write_text('{"model_type": "llama"}')

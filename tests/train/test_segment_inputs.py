@@ -13,7 +13,7 @@ import yaml
 from bipe.build import build
 from segmenters import Mixed
 from segmenters.registry import SEGMENTERS, make
-from segmenters.show import CutText, counted, page, shown
+from segmenters.show import CutText, page, shown
 from train.data.rows.source_segmenter import built
 
 OPTIONS = sorted((Path(__file__).parents[2] / "conf" / "segmenter").glob("*.yaml"))
@@ -97,12 +97,6 @@ def test_deeper_levels_are_drawn():
         r"\x1b\[[\d;]*;1m# A", painted
     )
     assert '<section class="u r1">' in page([cut], title="a")
-
-
-def test_a_noun_is_in_the_number_of_what_it_counts():
-    said = [counted(n, name) for n, name in ((1, "part"), (0, "row"), (2, "class"), (3, "entry"))]
-    assert said == ["1 part", "0 rows", "2 classes", "3 entries"]
-    assert counted(1_000, "yaml file") == "1,000 yaml files"
 
 
 @pytest.mark.parametrize(("words", "named"), [((), ".f90"), (("--language", "fortran"), "fortran")])

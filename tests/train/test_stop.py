@@ -9,7 +9,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from tests.processes import PIPE, Popen
+from tests.processes import PIPE, Popen, wait_for
 from train import stop
 from train.disk.files import read_numbers
 from train.fit.runs import METRICS
@@ -22,44 +22,12 @@ def send(name="SIGTERM"):
     os.kill(os.getpid(), signal.Signals[name])
 
 
-def wait_for(condition, seconds=60):
-    limit = time.monotonic() + seconds
-    while not condition() and time.monotonic() < limit:
-        time.sleep(0.005)
-    assert condition()
-
-
 @pytest.mark.parametrize("name", STATUS)
 def test_a_signal_ends_the_work_with_its_status(name):
     with pytest.raises(stop.Stopped) as stopped, stop.stopping():
         send(name)
     assert stopped.value.status == STATUS[name]
     assert str(stopped.value) == f"stopped by {name}"
-
-
-def test_deferred_work_stops_where_it_looks():
-    with stop.stopping():
-        with stop.deferred():
-            send()
-            wait_for(stop.requested)
-            assert stop.requested() is signal.SIGTERM
-        with pytest.raises(stop.Stopped, match="SIGTERM: 3 parts are kept"):
-            stop.check("3 parts are kept")
-    assert stop.requested() is None
-    stop.check("nothing was asked for")
-
-
-def test_a_block_says_what_is_kept():
-    done = 0
-    with (
-        pytest.raises(stop.Stopped, match="SIGTERM: 2 are kept"),
-        stop.stopping(),
-        stop.kept(lambda: "not this"),
-        stop.kept(lambda: f"{done} are kept"),
-    ):
-        for done in (1, 2):
-            if done == 2:
-                send()
 
 
 def test_handlers_are_as_before_afterwards():
@@ -167,7 +135,7 @@ def test_a_training_outlives_the_reader_of_its_progress(data, tmp_path):
     run, (out, into) = tmp_path / "bipe_rope", os.pipe()
     process = Popen([sys.executable, "-m", "train.cli", *words, "validate_every=20"], stderr=into)
     os.close(into)
-    wait_for(lambda: len(read_numbers(run / METRICS)) > 5, seconds=300)
+    wait_for(lambda: len(read_numbers(run / METRICS)) > 5)
     os.close(out)
     assert process.wait(timeout=300) == 0
     assert len(read_numbers(run / METRICS)) == 60

@@ -59,9 +59,7 @@ MOMENTS = {
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_whenever_it_is_stopped_it_says_so_and_goes_on_the_same(
-    moment, bipe, at, tmp_path, unstopped
-):
+def test_whenever_it_is_stopped_it_goes_on_the_same(moment, bipe, at, tmp_path, unstopped):
     owner, method, call, step = MOMENTS[moment]
     name = "SIGINT" if call == 4 else "SIGTERM"
     words = (*TASK, "checkpoint_async=true") if moment == "before a validation" else TASK

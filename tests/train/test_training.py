@@ -98,18 +98,6 @@ def test_the_numbers_of_the_report_are_those_of_the_evaluations(reported):
                 } == expected
 
 
-def test_a_model_of_other_data_is_not_evaluated(study, tmp_path, capsys):
-    words = ["experiment=smoke", f"out={tmp_path}", "corpus.tokenizer.vocab_size=1000"]
-    words += ["corpus.sources.proofs.segmenter._target_=segmenters.Newline"]
-    words += ["corpus.sources.proofs.documents.seed=5"]
-    assert main(["prepare", *words]) == 0
-    capsys.readouterr()
-    words = ["experiment=smoke", f"data={tmp_path / 'data'}", f"out={study}"]
-    status = main(["evaluate", *words, f"evaluate.runs={study}/rope"])
-    assert status == 2
-    assert "it was trained on other data" in capsys.readouterr().err
-
-
 def test_a_run_names_the_corpora_that_were_read_and_no_other(study, capsys):
     run = study / "rope"
     assert read_config(run)["corpus"] is None

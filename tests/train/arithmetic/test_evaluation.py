@@ -17,22 +17,14 @@ from tests.bipe.conftest import small_decoder
 from tests.train import studies
 from train.data.reading.split import Split
 from train.errors import DataError
-from train.evals.arithmetic import (
-    Arithmetic,
-    Task,
-    answer_counts,
-    right_steps,
-    right_tokens,
-    task_of,
-    written,
-)
+from train.evals import arithmetic
 from train.evals.rows import FILE, Journal, wilson
 from train.launch.run import run_command
 from train.tasks.arithmetic.problems import EQUALS, Problems
 from train.tasks.arithmetic.symbols import Symbols
 
 TOKENIZER = Symbols(modulus=7).build()
-TASK = Task(
+TASK = arithmetic.Task(
     trained={1: 1.0, 2: 1.0},
     modulus=7,
     order="leftmost",
@@ -76,7 +68,7 @@ def likeliest(model, ids):
 @pytest.mark.parametrize(("seed", "encoding"), zip((6, 4, 4), ENCODINGS, strict=True))
 def test_what_is_written_is_what_each_problem_alone_gets_without_a_cache(encoding, seed):
     model, asked = model_of(encoding, seed), problems(4, seed=seed)
-    for problem, text in zip(asked, written(model, asked, TASK, TOKENIZER), strict=True):
+    for problem, text in zip(asked, arithmetic.written(model, asked, TASK, TOKENIZER), strict=True):
         ids = ids_of(problem.expression + EQUALS)
         begin, best = len(ids), likeliest(model, ids)[-1]
         while best != TOKENIZER.eos_id and len(ids) - begin < len(text):
@@ -98,26 +90,31 @@ def test_right_tokens_of_a_batch_are_those_of_its_chains(encoding):
         wanted = [*ids[first:], TOKENIZER.eos_id]
         right += sum(a == b for a, b in zip(best[first - 1 :], wanted, strict=True))
         total += len(wanted)
-    assert right_tokens(model, asked, TASK, TOKENIZER) == (right, total)
+    assert arithmetic.right_tokens(model, asked, TASK, TOKENIZER) == (right, total)
 
 
 @given(st.integers(0, 10**6), st.integers(1, 8), st.data())
 def test_right_steps_are_those_before_the_first_fault(seed, operators, data):
     problem = Problems(operators={operators: 1}, order="random", seed=seed)[0]
     rest = list(problem.steps[1:])
-    assert right_steps(problem, EQUALS.join(rest), 11) == operators
-    assert right_steps(problem, EQUALS.join([*rest, rest[-1]]), 11) == operators
+    assert arithmetic.right_steps(problem, EQUALS.join(rest), 11) == operators
+    assert arithmetic.right_steps(problem, EQUALS.join([*rest, rest[-1]]), 11) == operators
     at = data.draw(st.integers(0, operators - 1))
-    assert right_steps(problem, EQUALS.join(rest[:at]), 11) == at
+    assert arithmetic.right_steps(problem, EQUALS.join(rest[:at]), 11) == at
     for fault in (problem.expression, rest[at] + "+1", "(", "", "11"):
-        assert right_steps(problem, EQUALS.join([*rest[:at], fault, *rest[at + 1 :]]), 11) == at
+        assert (
+            arithmetic.right_steps(problem, EQUALS.join([*rest[:at], fault, *rest[at + 1 :]]), 11)
+            == at
+        )
 
 
 def test_scores_count_each_problem_once_and_depend_on_nothing_but_the_model():
     model = model_of(ENCODINGS[1])
     options = {"operators": [1, 3], "problems": 20, "split": "test", "source": "chains"}
     asked = (
-        Arithmetic(task=TASK, tokenizer=TOKENIZER, tokens_per_batch=tokens, **options).cells(None)
+        arithmetic.Arithmetic(
+            task=TASK, tokenizer=TOKENIZER, tokens_per_batch=tokens, **options
+        ).cells(None)
         for tokens in (200, 10**6)
     )
     found, other = (
@@ -135,10 +132,14 @@ def test_scores_count_each_problem_once_and_depend_on_nothing_but_the_model():
     assert values["trained_operators", 2].value == 0.5
     drawn = Problems(operators={3: 1}, modulus=7, order="leftmost", seed=0)
     asked = drawn.held_out(20, split=TASK.split, name="test")
-    counts = answer_counts(model, asked, task=TASK, tokenizer=TOKENIZER, tokens_per_batch=99)
+    counts = arithmetic.answer_counts(
+        model, asked, task=TASK, tokenizer=TOKENIZER, tokens_per_batch=99
+    )
     assert counts["answer"][1] == 20 and counts["steps"][1] == 60
     with pytest.raises(DataError, match="source: prose was read by TextFiles"):
-        task_of({"documents": {"reader": "TextFiles"}}, name="prose", segmenter=ArithmeticSteps())
+        arithmetic.task_of(
+            {"documents": {"reader": "TextFiles"}}, name="prose", segmenter=ArithmeticSteps()
+        )
 
 
 composed = functools.partial(studies.composed, experiment="arithmetic_small")

@@ -6,15 +6,7 @@ import unicodedata
 from functools import cache
 
 import tokenizers
-from tokenizers import (
-    AddedToken,
-    decoders,
-    models,
-    normalizers,
-    pre_tokenizers,
-    processors,
-    trainers,
-)
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from segmenters.align import byte_alphabet
 from train.data.tokenizing.tiktoken_ranks import PATTERNS, byte_level
@@ -126,7 +118,13 @@ def _word_piece(normalizer):
 
 
 def _with_added(fast):
-    fast.add_tokens([AddedToken("<tag>"), AddedToken("catfish"), AddedToken("    ")])
+    fast.add_tokens(
+        [
+            tokenizers.AddedToken("<tag>"),
+            tokenizers.AddedToken("catfish"),
+            tokenizers.AddedToken("    "),
+        ]
+    )
     return fast
 
 

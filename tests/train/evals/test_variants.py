@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from tests.bipe.conftest import small_decoder, stretch
 from train.evals.loop import Subject
-from train.evals.variants import is_stretched, variants
+from train.evals.variants import variants
 
 NOTES = {
     "row_length": 16,
@@ -61,12 +61,3 @@ def test_a_flat_encoding_counts_tokens_and_a_factor_can_be_fixed():
     assert yarn.config_at(16) == config
     factors = {rope_of(yarn.config_at(length))["stretch"]["factor"] for length in (32, 64)}
     assert factors == {8.0}
-
-
-def test_a_model_that_was_stretched_is_measured_as_it_is():
-    config = small_decoder("flat_rope").config
-    longer = made(config)["yarn (tokens)"][0].config_at(64)
-    assert is_stretched(longer.encoding) and not is_stretched(config.encoding)
-    again = made(longer, units=["tokens"])
-    assert again.pop("none")[0].config_at(64) == longer
-    assert {misfit for _, misfit in again.values()} == {"the model already has a stretch"}

@@ -125,17 +125,3 @@ COMP_LINE='{line}' COMP_POINT={len(line)} COMP_WORDBREAKS='{breaks}'
 _bipe; echo "${{COMPREPLY[@]}}" """
     ran = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == ("bipe_rope" if "=" in breaks else "encoding=bipe_rope")
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        ("completion tcsh", "bipe: there is no shell 'tcsh'; "),
-        ("completion bash x", "bipe: bash takes no further arguments, was: x"),
-        ("pretrain --help encodin",
-         "bipe: --help encodin: there is no such key or group; did you mean 'encoding'?\n"),
-    ],
-)  # fmt: skip
-def test_what_there_is_no_help_for(words, told, capsys):
-    assert main(words.split()) == 2
-    assert capsys.readouterr().err.startswith(told)

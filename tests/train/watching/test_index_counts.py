@@ -38,13 +38,6 @@ def test_a_bin_is_narrow(value):
     assert value >= 8192 or largest == value
 
 
-def test_bins_follow_one_another():
-    bins = torch.cat([torch.arange(40_000), torch.tensor([2**31 - 1, 2**40])])
-    found = bin_of(bins)
-    assert set(found[:40_000].diff().tolist()) == {0, 1}
-    assert found[-1] == found[-2] > found[-3]
-
-
 def test_padding_is_not_counted_and_documents_begin_again():
     counts = IndexCounts()
     nothing = {"counted": 0, "maximum": -1, "p99": -1, "p99.9": -1}

@@ -115,9 +115,7 @@ def test_tensorboard_has_the_steps_of_the_training(smoke, caplog):
 
 
 @pytest.mark.slow
-def test_a_sweep_has_several_loggers_each_a_run_of_its_own_and_none_a_secret(
-    smoke, keyless, tmp_path
-):
+def test_a_sweep_has_loggers_each_a_run_of_its_own_and_no_secret(smoke, keyless, tmp_path):
     pytest.importorskip("tensorboard")
     keyless.setenv("WANDB_API_KEY", KEY)
     keyless.setenv("WANDB_MODE", "offline")
@@ -167,9 +165,7 @@ def test_loggers_that_fail_are_told_once_each_and_the_training_goes_on(smoke, ca
     "fault", [PermissionError("denied"), ValueError("null"), RuntimeError("x")]
 )
 @pytest.mark.parametrize("place", ["subprocess.Popen", "threading.Thread.start"])
-def test_a_logger_that_cannot_be_started_costs_no_training(
-    place, fault, monkeypatch, caplog, tmp_path
-):
+def test_a_logger_that_cannot_start_costs_no_training(place, fault, monkeypatch, caplog, tmp_path):
     def broken(*_, **__):
         raise fault
 

@@ -3,6 +3,7 @@
 Slow on purpose, and in many small parts, so that there is something to kill it in.
 """
 
+import contextlib
 import sys
 import time
 from dataclasses import dataclass
@@ -70,21 +71,13 @@ def run(folder, out, *, workers=1, seconds=0.0, **options):
     return prepared(sources(folder, seconds=seconds), out, vocab_size=300, corpus=corpus, **options)
 
 
-def descendants(pid):
+def descendants(pid, depth=1):
     """Processes below a process, by the depth at which they are."""
-    parents = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            if fields[0] != "Z":
-                parents[int(entry.name)] = int(fields[1])
-    found, level, depth = {}, {pid}, 0
-    while level := {child for child, parent in parents.items() if parent in level}:
-        depth += 1
-        found |= dict.fromkeys(level, depth)
+    found = {}
+    with contextlib.suppress(OSError):  # one that ends meanwhile
+        for path in Path(f"/proc/{pid}/task").glob("*/children"):
+            for child in map(int, path.read_text().split()):
+                found |= {child: depth} | descendants(child, depth + 1)
     return found
 
 

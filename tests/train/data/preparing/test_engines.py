@@ -57,9 +57,7 @@ def corpus(tmp_path_factory):
     return folder / "in", content(folder / "here")
 
 
-def test_slurm_gives_the_bytes_of_a_local_run_and_makes_lost_tasks_again(
-    cluster, corpus, monkeypatch
-):
+def test_slurm_gives_the_bytes_of_a_local_run_and_repeats_lost_tasks(cluster, corpus, monkeypatch):
     folder, expected = corpus
     engine = Slurm(
         partition="night", time="00:10:00", workers=2, memory_gb=3, qos="low", poll_seconds=0.01

@@ -12,17 +12,10 @@ import pytest
 
 from segmenters import Newline
 from segmenters.base import SegmenterError
-from tests.processes import PIPE, Popen
+from tests.processes import LIMIT_S, PIPE, Popen, wait_for
 from tests.train.data import corpora
 from tests.train.data.corpora import content, ids_of
-from tests.train.data.preparing.disturbed import (
-    PART_BYTES,
-    ROOT,
-    descendants,
-    run,
-    sources,
-    write_corpus,
-)
+from tests.train.data.preparing import disturbed
 from train.data.preparing.engines import Local
 from train.data.preparing.source import Source
 from train.data.reading import documents as parts
@@ -30,7 +23,7 @@ from train.data.reading import documents as parts
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
-    monkeypatch.setattr(parts, "SMALLEST", PART_BYTES)
+    monkeypatch.setattr(parts, "SMALLEST", disturbed.PART_BYTES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,28 +41,30 @@ class Breaks(Newline):
 
 
 def test_the_bytes_do_not_depend_on_the_number_of_workers_or_parts(tmp_path, monkeypatch):
-    texts = write_corpus(tmp_path / "in", seed=1, documents=60)
-    run(tmp_path / "in", tmp_path / "one")
+    texts = disturbed.write_corpus(tmp_path / "in", seed=1, documents=60)
+    disturbed.run(tmp_path / "in", tmp_path / "one")
     expected = content(tmp_path / "one")
-    run(tmp_path / "in", tmp_path / "three", workers=3)
+    disturbed.run(tmp_path / "in", tmp_path / "three", workers=3)
     assert content(tmp_path / "three") == expected
-    run(tmp_path / "in", tmp_path / "apart", engine=Local(workers=1, isolate=True))
+    disturbed.run(tmp_path / "in", tmp_path / "apart", engine=Local(workers=1, isolate=True))
     assert content(tmp_path / "apart") == expected
     assert ids_of(tmp_path / "one", "rows", "text") == sorted(texts)
     monkeypatch.setattr(parts, "SMALLEST", 10**9)
-    run(tmp_path / "in", tmp_path / "undivided")
+    disturbed.run(tmp_path / "in", tmp_path / "undivided")
     assert content(tmp_path / "undivided") == expected
 
 
 def prepared(folder, segmenter):
-    source = Source(documents=sources(folder / "in")["rows"].documents, segmenter=segmenter)
+    source = Source(
+        documents=disturbed.sources(folder / "in")["rows"].documents, segmenter=segmenter
+    )
     made = corpora.prepared({"rows": source}, folder / "out", engine=Local(workers=2))
     assert not (folder / "out" / ".part").exists()
     return made
 
 
 def test_a_fault_in_a_worker_is_the_same_fault_here_and_its_death_ends_the_run(tmp_path):
-    write_corpus(tmp_path / "in", seed=4, documents=30)
+    disturbed.write_corpus(tmp_path / "in", seed=4, documents=30)
     for kills, told in (
         (True, r"workers were killed 3 times in a row while"),
         (False, r"document 'doc[0-9]+': character 3: cannot"),
@@ -81,40 +76,32 @@ def test_a_fault_in_a_worker_is_the_same_fault_here_and_its_death_ends_the_run(t
 
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
-PATIENCE = 200  # seconds
 
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     """A corpus, and what one worker makes of it."""
     folder = tmp_path_factory.mktemp("corpus")
-    write_corpus(folder / "in", seed=7)
+    disturbed.write_corpus(folder / "in", seed=7)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "SMALLEST", PART_BYTES)
-        run(folder / "in", folder / "out", seconds=0.01)
+        patch.setattr(parts, "SMALLEST", disturbed.PART_BYTES)
+        disturbed.run(folder / "in", folder / "out", seconds=0.01)
     return folder / "in", content(folder / "out")
 
 
 def started(folder, out):
     command = [sys.executable, "-m", "tests.train.data.preparing.disturbed", str(folder), str(out)]
-    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return Popen(command, cwd=ROOT, env=environ, stdout=PIPE, stderr=PIPE, text=True)
+    environ = {**os.environ, "PYTHONPATH": str(disturbed.ROOT)}
+    return Popen(command, cwd=disturbed.ROOT, env=environ, stdout=PIPE, stderr=PIPE, text=True)
 
 
 def done(out):
     return len(list(out.glob(".part/parts/*/[0-9]*/part.json")))
 
 
-def waited(condition):
-    until = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.01)
-
-
 def finished(process):
     try:
-        out, err = process.communicate(timeout=PATIENCE)
+        out, err = process.communicate(timeout=LIMIT_S)
     finally:
         process.kill()
     assert process.returncode == 0, err
@@ -125,12 +112,12 @@ def finished(process):
 def test_killed_parents_are_taken_up_where_they_were(undisturbed, tmp_path):
     folder, expected = undisturbed
     process = started(folder, tmp_path)
-    waited(lambda: done(tmp_path) >= 5)
-    below = descendants(process.pid)
+    wait_for(lambda: done(tmp_path) >= 5)
+    below = disturbed.descendants(process.pid)
     process.kill()
-    process.communicate(timeout=PATIENCE)
+    process.communicate(timeout=LIMIT_S)
     assert not (tmp_path / "manifest.json").exists()
-    waited(lambda: not any(Path(f"/proc/{pid}/fd/0").exists() for pid in below))
+    wait_for(lambda: not any(Path(f"/proc/{pid}/fd/0").exists() for pid in below))
     kept = {path: path.stat().st_mtime_ns for path in tmp_path.glob(".part/parts/*/*/part.json")}
     assert len(kept) >= 5
     process = started(folder, tmp_path)
@@ -150,8 +137,8 @@ def test_killed_workers_are_replaced(undisturbed, tmp_path):
     process = started(folder, tmp_path)
     for _ in range(2):
         goal = done(tmp_path) + draw.randint(1, 5)
-        waited(lambda goal=goal: done(tmp_path) >= goal)
-        victims = [pid for pid, depth in descendants(process.pid).items() if depth == 2]
+        wait_for(lambda goal=goal: done(tmp_path) >= goal)
+        victims = [pid for pid, depth in disturbed.descendants(process.pid).items() if depth == 2]
         os.kill(draw.choice(victims), signal.SIGKILL)
     assert finished(process) == "made"
     assert content(tmp_path) == expected
@@ -161,7 +148,7 @@ def test_killed_workers_are_replaced(undisturbed, tmp_path):
 def test_an_installation_that_is_killed_is_finished(undisturbed, tmp_path, monkeypatch, moment):
     folder, expected = undisturbed
     monkeypatch.setattr("tests.train.data.preparing.disturbed.time.sleep", lambda _: None)
-    run(folder, tmp_path, seconds=0.0)
+    disturbed.run(folder, tmp_path, seconds=0.0)
     moves = 0
 
     class Killed(BaseException):
@@ -177,7 +164,7 @@ def test_an_installation_that_is_killed_is_finished(undisturbed, tmp_path, monke
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr(Path, "replace", replace)
-        run(folder, tmp_path, seconds=0.01, if_exists="overwrite")
-    assert not run(folder, tmp_path, seconds=0.01).kept
+        disturbed.run(folder, tmp_path, seconds=0.01, if_exists="overwrite")
+    assert not disturbed.run(folder, tmp_path, seconds=0.01).kept
     assert content(tmp_path) == expected
-    assert run(folder, tmp_path, seconds=0.01).kept
+    assert disturbed.run(folder, tmp_path, seconds=0.01).kept

@@ -43,21 +43,12 @@ def corpus(tmp_path_factory):
     return write_rows(tmp_path_factory.mktemp("in") / "corpus.jsonl", rows)
 
 
-def run(
-    corpus,
-    out,
-    *,
-    segmenter=None,
-    filters=(),
-    split=SPLIT,
-    tokenizer=None,
-    if_exists="refuse",
-    **reader,
-):
-    documents = JSONL(path=corpus, id_key="id", **reader)
+def run(corpus, out, *, segmenter=None, filters=(), split=SPLIT, tokenizer=None, **more):
+    options = {"if_exists": more.pop("if_exists", "refuse")}
+    documents = JSONL(path=corpus, id_key="id", **more)
     source = Source(documents=documents, segmenter=segmenter or Newline(), filters=filters)
     made = {"tokenizer": tokenizer, "corpus": {"split": split}}
-    return prepared({"tiny": source}, out, if_exists=if_exists, **made)
+    return prepared({"tiny": source}, out, **options, **made)
 
 
 @pytest.fixture(scope="module")
@@ -175,6 +166,10 @@ def test_the_split_is_a_function_of_the_id():
     assert sum(split.of(id) != other.of(id) for id in ids) > 1000
 
 
+GIVEN = {"segmenter": Given(field="cuts"), "meta_keys": ["cuts"]}
+GIVEN["split"] = Split(validation=0.2, test=0.3, within=True)
+
+
 @pytest.mark.parametrize(
     ("rows", "options", "told"),
     [
@@ -182,15 +177,7 @@ def test_the_split_is_a_function_of_the_id():
         (["a"], {"split": Split(ids={"test": ["no"]})}, r"source tiny .*split\.ids names no,"),
         ([None, ""], {}, r"source tiny .* all documents \(2\) are empty"),
         (["a", "b"], {"filters": [Length(min_characters=9)]}, r"were left out \(2 Length\)"),
-        (
-            ["One. Two."] * 2,
-            {
-                "split": Split(validation=0.2, test=0.3, within=True),
-                "segmenter": Given(field="cuts"),
-                "meta_keys": ["cuts"],
-            },
-            r"split\.within cannot split 0, whose fields cuts may",
-        ),
+        (["One. Two."] * 2, GIVEN, r"split\.within cannot split 0, whose fields cuts may"),
     ],
 )
 def test_requests_that_cannot_be_served_leave_nothing(tmp_path, rows, options, told):

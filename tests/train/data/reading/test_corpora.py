@@ -139,11 +139,3 @@ def test_files_are_a_level_of_prepared_data(folder, tmp_path, capsys):
         for index, id in enumerate(made.document_ids())
     }
     assert starts == {"one": len(ORDER), "two": 1, ".": 1}
-
-
-def test_one_repository_is_not_divided_and_the_warning_does_not_say_so(folder, tmp_path, capsys):
-    words = [f"data={tmp_path / 'data'}", "corpus.tokenizer.vocab_size=270", "engine.workers=1"]
-    words += [f"corpus.sources.text.documents.of.path={folder}/one"]
-    main(["prepare", "corpus=repositories", "corpus.sources.text.documents.depth=0", *words])
-    err = capsys.readouterr().err
-    assert "whole documents are drawn. Draw more by" in err and "within" not in err

@@ -19,7 +19,7 @@ from tests.train.data.corpora import as_lines, write_rows
 from train.data.reading import documents as parts
 from train.data.reading import storage as lines
 from train.data.reading.corpora import PackageCode
-from train.data.reading.documents import Bad, Part, grouped, part_size
+from train.data.reading.documents import Bad, Part, grouped
 from train.data.reading.fields import keeps
 from train.data.reading.files import JSONL, Parquet, TextFiles
 from train.data.reading.hub import HuggingFace
@@ -62,9 +62,7 @@ def test_packed_files_are_read_in_pieces_that_miss_and_double_nothing(tmp_path, 
 
 
 @pytest.mark.parametrize(("suffix", "size"), [*((each, 150) for each in PACK), ("gz", 10**9)])
-def test_a_packed_file_cut_short_is_a_fault_or_one_bad_file(
-    tmp_path, rows, suffix, size, monkeypatch
-):
+def test_a_packed_file_cut_short_is_one_fault(tmp_path, rows, suffix, size, monkeypatch):
     monkeypatch.setattr(parts, "SMALLEST", size)
     packed = PACK[suffix](as_lines(rows))
     (tmp_path / f"a.jsonl.{suffix}").write_bytes(packed[:-20])
@@ -186,12 +184,6 @@ def test_groups_keep_the_order_and_are_large_enough(sizes, size):
     assert [item for group, _ in groups for item in group] == list(range(len(sizes)))
     assert [sum(sizes[item] for item in group) for group, _ in groups] == [h for _, h in groups]
     assert all(held >= size for _, held in groups[:-1])
-
-
-def test_the_size_of_a_part_is_bounded():
-    assert part_size(0) == part_size(10) == 300
-    assert part_size(10**15) == parts.LARGEST
-    assert 300 < part_size(10**6) < parts.LARGEST
 
 
 @pytest.mark.parametrize(

@@ -150,25 +150,6 @@ def test_a_resumed_loader_gives_the_tail_over_a_change_of_length(curriculum):
                 assert loaders(mixture, **told)[0].start_step == step
 
 
-def test_a_budget_of_tokens_has_the_targets_of_long_rows_in_each_step():
-    _, mixture = sources("concat")
-    short = list(loaders(mixture, curriculum="tokens", micro=8)[0])
-    long = list(loaders(mixture, curriculum="none", micro=8)[0])
-    assert [scored([batch]) for batch in short] == [scored([batch]) for batch in long]
-    assert short[0].tokens.shape == (32, 8)
-
-
-def test_another_global_batch_goes_on_where_the_first_stopped():
-    data, mixture = sources("concat")
-    before = list(loaders(mixture, steps=2)[0])
-    steps = 2 + -(-(len(mixture) - 16) // 4)
-    given = {"steps": steps, "start_row": 16, "start_step": 2, "stages": None}
-    (after,) = loaders(mixture, micro=4, global_batch=4, **given)
-    rest = list(after)
-    assert rest[0].step == 2
-    assert scored([*before, *rest]) == every_target(data)
-
-
 def test_what_cannot_be_read_names_its_data_and_ends_the_thread():
     data, mixture = sources("concat")
     data["long"].tokens = data["long"].tokens[:50]  # cut short behind the map
@@ -259,13 +240,11 @@ def loaded(**options):
     ("make", "told"),
     [
         (lambda: loaded(micro_batch=3), r"global_batch must be a multiple .* was: 8 for 3 \* 1"),
-        (lambda: loaded(world=3), r"was: 8 for 8 \* 3"),
         (lambda: loaded(rank=1), "rank must be from 0 to 0, was: 1"),
         (lambda: loaded(start_row=4), "start_row must be a multiple of global_batch=8, was: 4"),
         (lambda: loaded(end_row=9, steps=3), "steps must be at most 2, which read all 9 rows"),
         (lambda: loaded(micro_batch=0), "micro_batch must be at least 1, was: 0"),
         (lambda: staged_to_64((64, 1)), r"must divide row_length \(64\) and be below.*was: 64"),
-        (lambda: staged_to_64((24, 1)), r"must divide row_length \(64\) and be below.*was: 24"),
         (lambda: staged_to_64((16, 1), (16, 1)), r"m\[1\]\.length must be above.*\(16\), was: 16"),
         (lambda: staged_to_64((16, 0)), r"curriculum\[0\]\.steps must be at least 1, was: 0"),
         (lambda: Curriculum(stages=[{"length": 1, "no": 3}]), r"\[0\] must be \{length: tokens"),

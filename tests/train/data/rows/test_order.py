@@ -106,15 +106,6 @@ def test_orders_differ_by_seed_and_epoch_and_look_random():
     assert abs(np.corrcoef(steps[:-1], steps[1:])[0, 1] + 0.5) < 0.05  # as of independent draws
 
 
-@given(sizes=st.lists(st.integers(1, 900), min_size=1, max_size=4))
-def test_without_weights_an_epoch_of_all_is_an_epoch_of_each(sizes):
-    mixed = mixture(sizes)
-    source, row = mixed.global_rows(np.arange(sum(sizes)))
-    assert sorted(zip(source.tolist(), row.tolist(), strict=True)) == [
-        (index, number) for index, size in enumerate(sizes) for number in range(size)
-    ]
-
-
 @given(weights=st.lists(st.integers(1, 50), min_size=1, max_size=5), seed=st.integers(0, 9))
 def test_each_source_walks_its_own_epochs(weights, seed):
     sizes = [3 + 2 * index for index in range(len(weights))]
@@ -127,29 +118,9 @@ def test_each_source_walks_its_own_epochs(weights, seed):
             assert sorted(walked.tolist()) == list(range(size))
 
 
-def test_a_global_row_needs_no_past():
-    mixed = mixture([10, 20, 5], [0.5, 0.3, 0.2], seed=3)
-    numbers = np.array([5, 10**11 + 7, 0, 123])
-    source, row = mixed.global_rows(numbers)
-    alone = [mixed.global_rows([number]) for number in numbers]
-    assert [(int(s[0]), int(r[0])) for s, r in alone] == [*zip(source, row, strict=True)]
-    assert mixed.targets(source, row) == int((row % 5).sum())
-    assert mixture([3, 3], [0, 2]).names == [1]
-
-
 BOUND = 2  # rows; proved in order.py
 whole = st.lists(st.integers(1, 10**6), min_size=1, max_size=40)
 uneven = st.lists(st.floats(1e-6, 1e6, allow_nan=False), min_size=1, max_size=12)
-
-
-@given(weights=whole)
-def test_every_prefix_is_within_two_rows_of_the_weights(weights):
-    source, turn = Deal(weights).turns(np.arange(3000))
-    for index, weight in enumerate(weights):
-        counts = np.cumsum(source == index)
-        wanted = np.arange(1, 3001) * weight / sum(weights)
-        assert np.abs(counts - wanted).max() < BOUND
-        assert turn[source == index].tolist() == list(range(counts[-1]))
 
 
 @given(weights=whole, number=st.integers(0, 10**15))
@@ -206,9 +177,7 @@ every_split = pytest.mark.parametrize("split_documents", ["restart", "continue"]
 @every_row
 @every_split
 @given(lengths=lengths, row_length=st.integers(1, 40))
-def test_positions_of_rows_are_those_of_their_documents(
-    packing, split_documents, lengths, row_length
-):
+def test_positions_are_those_of_the_documents(packing, split_documents, lengths, row_length):
     data = Stream(lengths)
     continues = split_documents == "continue"
     rows = packed(data, row_length, strategy=packing, split_documents=split_documents)

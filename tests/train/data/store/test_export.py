@@ -259,9 +259,3 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path):
                 write_whole(tmp_path / "a", "new")
         assert (tmp_path / "a").read_text() == "old"
         assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
-
-
-def test_a_folder_that_may_not_be_written_is_named(tmp_path):
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(DataError, match=r"file/out: cannot be written \(Not a directory\)"):
-        write(tmp_path / "file" / "out")

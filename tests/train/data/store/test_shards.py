@@ -31,9 +31,7 @@ DOCUMENTS = random_documents([3, 1, 17, 8, 40])
     shard_tokens=st.sampled_from([1, 9, 30, 10**6]),
     vocab_size=st.sampled_from([300, 65_536, 65_537, 300_000]),
 )
-def test_what_is_read_equals_what_was_written(
-    tmp_path_factory, lengths, seed, shard_tokens, vocab_size
-):
+def test_what_is_read_was_written(tmp_path_factory, lengths, seed, shard_tokens, vocab_size):
     folder = tmp_path_factory.mktemp("shard")
     documents = random_documents(lengths, seed=seed, vocab_size=vocab_size)
     documents[0][0][0] = vocab_size - 1

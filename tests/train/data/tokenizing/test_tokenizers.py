@@ -27,7 +27,7 @@ from train.data.tokenizing import sentencepiece_model
 from train.data.tokenizing import tokenizers as module
 from train.data.tokenizing.tiktoken_ranks import PATTERNS, merges, read_ranks
 from train.data.tokenizing.tokenizers import SAMPLE, Tokenizer
-from train.data.tokenizing.vocabulary import END, LoadTokenizer, TrainBPE
+from train.data.tokenizing.vocabulary import LoadTokenizer, TrainBPE
 from train.errors import DataError
 from train.evals.probes.answers import copy, induction
 from train.evals.probes.haystack import Draw, Texts
@@ -265,16 +265,6 @@ def test_a_normaliser_whose_offsets_fail_can_be_dropped(tmp_path, monkeypatch):
 
 
 SAMPLES = [SAMPLE, "def f(x):\n    return x + 12\n\nThe cat sat. It slept.\n" * 50]
-
-
-def test_training_twice_gives_the_same_vocabulary_and_it_loads_as_itself(tmp_path):
-    trained, again = (TrainBPE(vocab_size=400).build(lambda _: SAMPLES) for _ in "ab")
-    assert again.json == trained.json
-    (tmp_path / "tokenizer.json").write_text(trained.json, encoding="utf-8")
-    loaded = LoadTokenizer(path=tmp_path / "tokenizer.json").build()
-    assert loaded.fingerprint() == trained.fingerprint()
-    assert 257 < trained.vocab_size <= 400
-    assert trained.decode([trained.eos_id]) == END
 
 
 def test_truncation_padding_and_dropout_of_a_file_are_off(tmp_path):

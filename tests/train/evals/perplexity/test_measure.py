@@ -142,9 +142,7 @@ def test_it_is_the_exponential_of_the_mean_loss_over_tokens(name, texts, held_ou
         assert measured(model, texts, tokens_per_batch=size)["nll"] == pytest.approx(found["nll"])
 
 
-def test_lengths_beyond_the_texts_are_left_out_or_shorter_ones_take_their_place(
-    held_out, tokenizer, capsys
-):
+def test_lengths_beyond_the_texts_are_left_out_or_made_shorter(held_out, tokenizer, capsys):
     made = Perplexity(choice=Choice(protocol="windows"), documents=2, tokens_per_batch=128)
     held = HeldOut({"proofs": held_out}, tokenizer)
     subject = Subject(run=None, row_length=16, lengths=(16, 64, 10**6), held_out=held)

@@ -12,17 +12,8 @@ from bipe import Decoder, Positions
 from bipe.extension import extend_config
 from tests.bipe.conftest import SCHEMES, small_decoder, stretch
 from train.errors import ConfigError
+from train.evals.perplexity import protocols
 from train.evals.perplexity.measure import hidden_states, perplexity, score, token_losses
-from train.evals.perplexity.protocols import (
-    PROTOCOLS,
-    BipeBlocks,
-    Choice,
-    LastK,
-    Losses,
-    Sliding,
-    Windows,
-    Yarn,
-)
 from train.evals.texts import Stream
 
 documents = st.lists(st.integers(1, 70), min_size=1, max_size=5)
@@ -42,10 +33,10 @@ def ends(sizes):
     return np.cumsum(sizes).tolist()
 
 
-@given(documents, st.sampled_from(PROTOCOLS), st.integers(4, 40), st.data())
+@given(documents, st.sampled_from(protocols.PROTOCOLS), st.integers(4, 40), st.data())
 def test_no_token_is_scored_twice_and_all_windows_are_inside(sizes, name, length, data):
     stride = data.draw(st.integers(1, length - 1))
-    choice = Choice(protocol=name, stride=stride, last=min(3, length))
+    choice = protocols.Choice(protocol=name, stride=stride, last=min(3, length))
     protocol = choice.at(length, row_length=8)
     seen = np.zeros(sum(sizes), int)
     for window in protocol.windows(ends(sizes)):
@@ -71,24 +62,24 @@ def test_the_same_tokens_are_scored_at_every_length(sizes, row, factor, data):
     last = data.draw(st.integers(1, row))
     scored, ending = [], []
     for length in (row, factor * row):
-        protocol = Windows(length=length, row_length=row)
+        protocol = protocols.Windows(length=length, row_length=row)
         place = stream(sizes).place
         kept = ~protocol.spares(place)
         for window in protocol.windows(ends(sizes)):
             kept[window.start] = False
         scored.append(kept)
-        windows = LastK(length=length, last=last).windows(ends(sizes))
+        windows = protocols.LastK(length=length, last=last).windows(ends(sizes))
         ending.append([(window.first, window.stop) for window in windows])
         for window in windows:
             assert window.stop - window.first == min(last, window.stop - window.start)
     assert np.array_equal(*scored) and ending[0] == ending[1]
 
 
-@pytest.mark.parametrize("name", PROTOCOLS)
+@pytest.mark.parametrize("name", protocols.PROTOCOLS)
 def test_batches_and_chunks_change_nothing(name):
     model = small_decoder("bilevel_learned_alibi").eval()
     text = stream([60, 33, 7], vocabulary=model.config.vocab_size)
-    protocol = Choice(protocol=name, stride=5, last=6).at(16, row_length=8)
+    protocol = protocols.Choice(protocol=name, stride=5, last=6).at(16, row_length=8)
     one = score(model, text, protocol, tokens_per_batch=1)
     many = score(model, text, protocol, tokens_per_batch=1000, one_pass=9)
     assert np.array_equal(one.window, many.window)
@@ -103,23 +94,23 @@ def test_batches_and_chunks_change_nothing(name):
 
 def test_the_averages_differ_where_windows_do():
     """Two windows of 3 and 1 tokens, losses 1 and 5."""
-    losses = Losses(
+    losses = protocols.Losses(
         nll=np.array([1.0, 1.0, 1.0, 5.0, 0.0]),
         window=np.array([0, 0, 0, 1, -1]),
         document=np.zeros(5, int),
     )
     assert losses.mean() == 2.0
-    found = Sliding(length=4, stride=1).averages(losses)
+    found = protocols.Sliding(length=4, stride=1).averages(losses)
     assert found == {"mean_of_windows": 3.0, "one_token_too_few": 1.0}
-    assert BipeBlocks(length=4, batch=2).averages(losses) == {"mean_of_batches": 3.0}
-    assert Yarn(length=4, stride=1).averages(losses) == {"mean_of_windows": 3.0}
-    assert LastK(length=4, last=1).averages(losses) == {"mean_of_documents": 3.0}
+    assert protocols.BipeBlocks(length=4, batch=2).averages(losses) == {"mean_of_batches": 3.0}
+    assert protocols.Yarn(length=4, stride=1).averages(losses) == {"mean_of_windows": 3.0}
+    assert protocols.LastK(length=4, last=1).averages(losses) == {"mean_of_documents": 3.0}
     assert perplexity(1e6) == math.inf and perplexity(1.0) == pytest.approx(math.e)
     for kind, options in (
-        (Sliding, {"stride": 9}),
-        (Sliding, {"stride": 0}),
-        (Yarn, {"stride": 8, "start_token": 1}),
-        (LastK, {"last": 9}),
+        (protocols.Sliding, {"stride": 9}),
+        (protocols.Sliding, {"stride": 0}),
+        (protocols.Yarn, {"stride": 8, "start_token": 1}),
+        (protocols.LastK, {"last": 9}),
     ):
         with pytest.raises(ConfigError, match="must be from 1 to"):
             kind(length=8, **options)
@@ -129,10 +120,7 @@ NOTES = {
     "row_length": 24,
     "positions": {"segment": {"counted": 1, "maximum": 6, "p99": 4, "p99.9": 5}},
 }
-STRETCHES = {
-    "yarn": stretch("YaRN", factor=4.0),
-    "dynamic_ntk": stretch("DynamicNTK", factor=2.0),
-}
+STRETCHES = {"yarn": stretch("YaRN", factor=4.0), "dynamic_ntk": stretch("DynamicNTK", factor=2.0)}
 
 
 def rows(model, *, batch=2, time=100, seed=0):

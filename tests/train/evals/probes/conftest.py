@@ -17,11 +17,7 @@ PHRASES = """Remember the pass key that is hidden in this text. The pass key is 
 What is the secret number of river-stone? The secret number of silver-garden is 7654321.
 Name all secret numbers of river-gold. They are. Which variables have the value? VAR ABCDE = VAR.
 Which ten words are the most common in the list? They are bafalu, dimogu and zonika."""
-SEGMENTERS = {
-    "sentences": Sentences(),
-    "newline": Newline(),
-    "lines": Lines(language="python"),
-}
+SEGMENTERS = {"sentences": Sentences(), "newline": Newline(), "lines": Lines(language="python")}
 
 
 def prose(sentences, *, seed="prose", joint=" "):

@@ -12,14 +12,7 @@ from tests.bipe.conftest import small_decoder
 from tests.train.evals.probes.conftest import Cheat, copies, guesses, hay_for, haystack
 from train.errors import DataError
 from train.evals.loop import Subject
-from train.evals.probes.answers import (
-    CUE,
-    by_position,
-    copied,
-    log_likelihoods,
-    losses_through,
-    shares_found,
-)
+from train.evals.probes.answers import CUE, by_position, copied, log_likelihoods, shares_found
 from train.evals.probes.haystack import Draw, Texts
 from train.evals.probes.kinds import KINDS
 from train.evals.probes.measure import COPIES, NAMES, Plan, Probe
@@ -78,19 +71,6 @@ def test_likelihoods_are_those_of_the_whole_text(encoding, chunk, hay, cut):
                 chances = model.logits(tokens, at)[0].log_softmax(-1)
             expected = sum(float(chances[299 + i, id]) for i, id in enumerate(ids.tolist()))
             assert value == pytest.approx(expected, abs=2e-4)
-
-
-def test_losses_in_chunks_are_those_of_the_whole_text(hay, texts):
-    model = decoder("bilevel_learned_rope", texts.tokenizer.vocab_size)
-    ids, _ = hay.take(Draw(1), 200)
-    tokens, marks = torch.from_numpy(ids)[None], torch.from_numpy(texts.marks(ids))[None] & 0xFE
-    losses, right = losses_through(model, ids[None], texts.marks(ids)[None], chunk=33)
-    with torch.no_grad():
-        logits = model.logits(tokens, Positions.from_marks(marks, packed=False))[0]
-    expected = torch.nn.functional.cross_entropy(logits[:-1], tokens[0, 1:], reduction="none")
-    np.testing.assert_allclose(losses[0, 1:], expected.numpy(), atol=2e-5)
-    assert losses[0, 0] == 0 and not right[0, 0]
-    assert np.array_equal(right[0, 1:], (logits[:-1].argmax(-1) == tokens[0, 1:]).numpy())
 
 
 def test_who_copies_finds_and_writes_every_needle(hay, texts):
