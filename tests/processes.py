@@ -5,7 +5,8 @@
     found = together(function, *arguments)      on each of two ranks
 
 Popen and run are those of `subprocess`, and what they start is a process like any other, with a
-pid, pipes, a session, signals and a status of its own; it only starts in 0.05 s, not in 4.
+pid, pipes, a session, signals and a status of its own; it only starts in 0.05 s, not in 4. So does
+the second rank of a training that it starts.
 A variable that Python itself reads (PYTHONHASHSEED) has no effect; other programs start as ever.
 """
 
@@ -213,6 +214,20 @@ def _become(asked, streams):
     if asked["session"]:
         os.setsid()
     sys.stdout.reconfigure(line_buffering=sys.stdout.isatty())
+    _run_asked(asked)
+
+
+def _run_asked(asked):
+    """Run the words; a process for a second rank is forked before, while there are no threads."""
+    if any(word.startswith(("trainer=", "trainer.devices=")) for word in asked["words"]):
+        receive, send = os.pipe()
+        if (pid := os.fork()) == 0:
+            os.close(send)
+            with os.fdopen(receive, "rb") as pipe:
+                message = pipe.read()
+            return _run_asked(json.loads(message)) if message else os._exit(0)
+        os.close(receive)
+        subprocess.Popen = _second_rank(pid, send)
     os.chdir(asked["cwd"])
     os.environ.clear()
     os.environ.update(asked["env"])
@@ -227,3 +242,22 @@ def _become(asked, streams):
     else:
         sys.modules["__main__"] = main = ModuleType("__main__")
         exec(compile(what, "<string>", "exec"), vars(main))
+
+
+def _second_rank(pid, send):
+    """Return a Popen whose first process of Lightning's is one that is there already."""
+
+    class Rank(_Popen):
+        def _execute_child(self, *given):
+            nonlocal pid
+            args, cwd, env = given[0], given[5], given[6]
+            words = [word for word in args[1:] if word != "-P"]
+            if words[:2] != ["-m", "train.cli"] or pid is None:
+                return super()._execute_child(*given)
+            self.pid, pid, self._child_created = pid, None, True
+            asked = {"words": words, "cwd": str(cwd or Path.cwd()), "env": dict(env or os.environ)}
+            asked["mask"] = [*map(int, signal.pthread_sigmask(signal.SIG_BLOCK, ()))]
+            with os.fdopen(send, "wb") as pipe:
+                pipe.write(json.dumps(asked).encode())
+
+    return Rank
