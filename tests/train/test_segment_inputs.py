@@ -13,7 +13,8 @@ import yaml
 from bipe.build import build
 from segmenters import Mixed
 from segmenters.registry import SEGMENTERS, make
-from segmenters.show import CutText, counted, page, shown
+from segmenters.show import CutText, page, shown
+from segmenters.wording import counted
 from train.data.rows.source_segmenter import built
 
 OPTIONS = sorted((Path(__file__).parents[2] / "conf" / "segmenter").glob("*.yaml"))
