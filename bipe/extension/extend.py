@@ -71,11 +71,9 @@ def original_length(notes: Mapping[str, Any], *, unit: Unit | int) -> OriginalLe
         require(unit >= 1, "at least 1 position", unit=unit)
         return OriginalLength(length=unit, unit="positions", source="given")
     if unit == "tokens":
-        if notes.get("row_length") is None:
+        if (row := notes.get("row_length")) is None:
             raise ValueError("the notes of the model have no row_length; set unit to a number")
-        return OriginalLength(
-            length=int(notes["row_length"]), unit="tokens", source="a training row"
-        )
+        return OriginalLength(length=int(row), unit="tokens", source="a training row")
     require(unit == "segments", "segments, tokens or a number", unit=unit)
     try:
         seen = notes["positions"]["segment"]
@@ -304,7 +302,7 @@ def _report_far(
             arguments.setdefault("unit", unit)
         counts = given.get("unit", arguments.get("unit", asked.default)) or level.unit
     original = length = None
-    if any(name not in arguments for name in kind.fitted(2)):
+    if any(name not in arguments for name in kind.fitted(2)):  # the names, for whatever length
         original = original_length(notes, unit=counts if unit is None else unit)
         arguments = {**kind.fitted(original.length), **arguments}
     method: Far = kind(**arguments)
@@ -333,8 +331,8 @@ def _report_stretch(
         raise ValueError(f"{_name(given)} also needs {', '.join(missing)}; set {cure}")
     stretch: Stretch = kind(**{k: v for k, v in strategy.items() if k != TARGET})
     theta = float(level.encoding.get("theta", inspect.signature(RoPE).parameters["theta"].default))
-    given = {key: value for key, value in level.encoding.items() if key not in (TARGET, "stretch")}
-    plain = RoPE(**given)
+    own = {key: value for key, value in level.encoding.items() if key not in (TARGET, "stretch")}
+    plain = RoPE(**own)
     before = plain.frequencies
     factor = float(getattr(stretch, "factor", None) or 1.0)
     length = at = None

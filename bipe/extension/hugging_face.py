@@ -16,8 +16,8 @@ from bipe.encodings.rope import Stretch
 from bipe.extension.frequencies import NTKAware
 
 ORIGINAL = "original_max_position_embeddings"
-# Rope type -> our class and the parameters that have the same name here and there.
 _BETAS, _MSCALES = ("beta_fast", "beta_slow", "truncate"), ("mscale", "mscale_all_dim")
+# Rope type -> our class and the parameters that have the same name here and there.
 _TYPES: dict[str, tuple[str, tuple[str, ...]]] = {
     "linear": ("Linear", ("factor",)),
     "dynamic": ("DynamicNTK", ("factor",)),

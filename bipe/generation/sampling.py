@@ -170,9 +170,9 @@ class _Row:
             self.ended = "stop"
             return
         self.tokens.append(token)
-        # Enough tokens for a stop string even if each token is only one byte of a character.
-        window = _BYTES * (1 + max(map(len, self.stop_strings), default=0))
         if self.stop_strings and self.decode is not None:
+            # Enough tokens for a stop string even if each is only one byte of a character.
+            window = _BYTES * (1 + max(map(len, self.stop_strings)))
             text = self.decode(self.tokens[-window:])
             if any(stop in text for stop in self.stop_strings):
                 self.ended = "stop"

@@ -21,9 +21,9 @@ import torch
 from torch import Tensor
 
 from bipe.hf.tokenizer import SegmentingTokenizer
+from bipe.loss import IGNORE
 from bipe.positions import DOCUMENT_BIT
 
-IGNORED = -100  # labels that count for nothing
 _PER_TOKEN = ("input_ids", "attention_mask", "labels", "position_ids", "segment_marks")
 
 
@@ -91,7 +91,7 @@ class DataCollatorWithSegments:
         at = torch.arange(len(marks))
         row["position_ids"] = at - torch.where(opens, at, 0).cummax(-1).values
         row["segment_marks"] = marks | opens.byte() << DOCUMENT_BIT
-        row["labels"] = row["labels"].masked_fill(opens, IGNORED)
+        row["labels"] = row["labels"].masked_fill(opens, IGNORE)
         return row
 
     def _packed(self, rows: Sequence[dict[str, Tensor]]) -> dict[str, Any]:
@@ -107,11 +107,10 @@ class DataCollatorWithSegments:
         return batch
 
     def _padded(self, rows: Sequence[dict[str, Tensor]]) -> dict[str, Any]:
-        several = [row for row in rows if bool((row["position_ids"][1:] == 0).any())]
-        if several:
+        if any(bool((row["position_ids"][1:] == 0).any()) for row in rows):
             raise ValueError("an example contains several documents: use packed=True")
         fill = self.tokenizer.pad_token_id
-        values = {"input_ids": 0 if fill is None else fill, "labels": IGNORED, "segment_marks": 0}
+        values = {"input_ids": 0 if fill is None else fill, "labels": IGNORE, "segment_marks": 0}
         step = self.pad_to_multiple_of or 1
         width = -(-max(len(row["input_ids"]) for row in rows) // step) * step
         left = self.tokenizer.padding_side == "left"
@@ -120,7 +119,7 @@ class DataCollatorWithSegments:
             extra = each.new_full((width - len(each),), value)
             return torch.cat([extra, each] if left else [each, extra])
 
-        batch = {
+        batch = {  # without position_ids, which a model counts from the mask
             key: torch.stack([filled(row[key], value) for row in rows])
             for key, value in values.items()
         }

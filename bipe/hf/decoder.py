@@ -131,7 +131,7 @@ class BipeForCausalLM(Segmented, PreTrainedModel, GenerationMixin):  # type: ign
         return args or (kwargs.pop("tokens"), kwargs.pop("at")), kwargs
 
     def _leave(self, _: Any, args: Any, kwargs: dict[str, Any], hidden: Tensor) -> Any:
-        if args:
+        if args:  # `_enter` leaves some only where positions are given, as by our own code
             return hidden
         past = getattr(kwargs["cache"], "layers", None)
         return BaseModelOutputWithPast(last_hidden_state=hidden, past_key_values=past)
@@ -163,7 +163,7 @@ class BipeForCausalLM(Segmented, PreTrainedModel, GenerationMixin):  # type: ign
         cache = None if past_key_values is None else _Layers(past_key_values, at)
         self.model.attention = _PATHS[self.config._attn_implementation or "sdpa"]  # type: ignore[assignment]
         self.model.recompute = self.gradient_checkpointing and self.training
-        return {"tokens": given, "at": at[slice(past, None)], "cache": cache}
+        return {"tokens": given, "at": at[past:], "cache": cache}
 
     @property
     def segmented(self) -> bool:

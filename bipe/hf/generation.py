@@ -22,7 +22,6 @@ from bipe.positions import Positions
 
 logger = logging.get_logger(__name__)
 SEGMENTATIONS = ("table", "exact")
-_HOW = "give segment_marks (SegmentingTokenizer makes them)"
 
 
 class Segmented:
@@ -50,18 +49,18 @@ class Segmented:
 
     def follow(self, marker: Any) -> None:
         """Use a marker or SegmentingTokenizer for new tokens (segmentation="exact")."""
-        if not isinstance(marker, Marker) and not hasattr(marker, "marker"):
+        if isinstance(marker, Marker):
+            self._exact = ExactMarks(marker)
+            return
+        if not hasattr(marker, "marker"):
             raise TypeError(
                 f"marker must be a Marker or a SegmentingTokenizer, was: {type(marker).__name__}"
             )
-        if not isinstance(marker, Marker) and marker.levels < self._levels:
+        if marker.levels < self._levels:
             raise ValueError(
                 f"the model reads {self._levels} levels of units, but the tokenizer marks "
                 f"{marker.levels}: give it segmenter=Levels(of=..., keep={self._levels})"
             )
-        if isinstance(marker, Marker):
-            self._exact = ExactMarks(marker)
-            return
         usual, segmenter = marker.marker(), marker.segmenter
 
         def of_row(ids: np.ndarray) -> Marker:
@@ -136,12 +135,10 @@ class Segmented:
                 )
         if segment_marks is None:
             segment_marks = self._marks_without(new, past, input_ids, attention_mask)
-        whole = position_ids is not None and position_ids.ndim == 2 and not past
+        if past or (position_ids is not None and position_ids.ndim != 2):
+            position_ids = None  # of the new tokens alone, or of several axes
         return positions_of(
-            segment_marks,
-            mask=attention_mask,
-            position_ids=position_ids if whole else None,
-            levels=self._levels,
+            segment_marks, mask=attention_mask, position_ids=position_ids, levels=self._levels
         )
 
     def _marks_without(
@@ -158,7 +155,10 @@ class Segmented:
                 "segments"
             )
         if ids is None:
-            raise ValueError(f"inputs_embeds have no ids to find segments by: {_HOW}")
+            raise ValueError(
+                "inputs_embeds have no ids to find segments by: give segment_marks "
+                "(SegmentingTokenizer makes them)"
+            )
         return self.marks_of(ids, mask, whole=True)
 
     def prepare_inputs_for_generation(

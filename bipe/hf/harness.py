@@ -37,8 +37,7 @@ class BipeLM(HFLM):
         """Load a folder; allowed: prefixes of the user's own segmenters, as of `bipe.build`."""
         if allowed:
             own = read_segmenter(Path(pretrained) / FILE, allowed=tuple(allowed))
-            made = SegmentingTokenizer.from_pretrained(pretrained, segmenter=own)
-            kwargs["tokenizer"] = made
+            kwargs["tokenizer"] = SegmentingTokenizer.from_pretrained(pretrained, segmenter=own)
         super().__init__(pretrained, **kwargs)
         self.tokenizer.deprecation_warnings[_TOO_LONG] = True  # longer texts are what is measured
         tokenizer, model = self.tokenizer, self.model

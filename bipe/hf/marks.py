@@ -76,6 +76,7 @@ class IdFlags:
             ids, about = int(packed["ids"]), dict(packed["about"])
             size = -(-9 * ids // 8)
             reader = zlib.decompressobj()
+            # At most one byte too many, which shows a fault: a small text may hold gigabytes.
             data = reader.decompress(base64.b64decode(packed["flags"], validate=True), size + 1)
         except (KeyError, TypeError, ValueError, zlib.error) as fault:
             raise ValueError(f"segment_table has changed since it was written: {fault!r}") from None
@@ -133,9 +134,8 @@ class ExactMarks:
     def __init__(
         self, marker: Marker, *, choose: Callable[[np.ndarray], Marker] | None = None
     ) -> None:
-        none = np.empty(0, dtype=np.uint8)
         self._choose = choose
-        self._start = _State(np.empty(0, dtype=np.int64), none, none, marker.copy())
+        self._start = _State(np.empty(0, dtype=np.int64), _uint8([]), _uint8([]), marker.copy())
         self._states: list[_State] = []
 
     def marks(
@@ -168,9 +168,9 @@ class ExactMarks:
         for token in tokens[len(state.tokens) :].tolist():
             found = marker.push(token)
             decided += found
-            settled.append((found + marker.provisional())[-1])
+            settled.append((found + marker.provisional())[-1])  # the mark of this token
         state = _State(
-            tokens.copy(),
+            tokens,
             np.concatenate([state.settled, _uint8(settled)]),
             np.concatenate([state.decided, _uint8(decided)]),
             marker,

@@ -226,10 +226,7 @@ def bilevel_class(cls: type[Any]) -> type[Any]:
     namespace: dict[str, Any] = {
         "__module__": __name__,
         "__doc__": f"{base.__name__} with the keys of BilevelConfig.",
-        "__annotations__": {
-            "model_type": ClassVar[str],
-            **BilevelConfig.__annotations__,
-        },
+        "__annotations__": {"model_type": ClassVar[str], **BilevelConfig.__annotations__},
         "model_type": f"bipe_{base.model_type}",
         "stock": cls,
     }
@@ -239,11 +236,8 @@ def bilevel_class(cls: type[Any]) -> type[Any]:
     # transformers renames weights while it reads and writes files, by the name of the class.
     if renamed := get_checkpoint_conversion_mapping(cls.__name__):
         register_checkpoint_conversion_mapping(name, renamed, overwrite=True)
-    return type(
-        name,
-        (Bilevel, cls),
-        {"__module__": __name__, "__doc__": cls.__doc__, "config_class": config},
-    )
+    own = {"__module__": __name__, "__doc__": cls.__doc__, "config_class": config}
+    return type(name, (Bilevel, cls), own)
 
 
 def bilevel(cls: type[Any]) -> type[Any]:

@@ -127,6 +127,7 @@ class SegmentingTokenizer(_WithSegmenter):
         def text(*some: int) -> str:
             return str(self.decode([*some]))
 
+        # Behind a word: decoders leave out the space of the first id.
         word = next(id for id in ids if id not in special and text(id).isalpha())
         size = len(text(word))
         return tuple(b"" if id in special else text(word, id)[size:].encode() for id in ids)
@@ -154,9 +155,7 @@ class SegmentingTokenizer(_WithSegmenter):
         marker = self.marker(str(self.decode([*ids])))
         return [found for id in ids for found in marker.push(int(id))] + marker.provisional()
 
-    def segment_table(
-        self, texts: Iterable[str] = (), *, size: int | None = None
-    ) -> dict[str, Any]:
+    def segment_table(self, texts: Iterable[str] = (), *, size: int) -> dict[str, Any]:
         """Return the id table of this segmenter for a config of `size` ids (`IdTable.packed`).
 
         texts: to measure its error on, and to choose by, as `IdTable.compile` does.
@@ -184,7 +183,7 @@ def read_segmenter(path: Path, *, allowed: tuple[str, ...] = ALLOWED) -> Segment
         made: Segmenter = build(description, Segmenter, allowed=allowed)
     except (KeyError, TypeError, ValueError) as fault:
         said = f"{type(fault).__name__} {fault}" if isinstance(fault, KeyError) else str(fault)
-        said = said.partition(", or allowed=")[0]
+        said = said.partition(", or allowed=")[0]  # a cure for callers of `build`
         raise ValueError(
             f"{path}: its segmenter cannot be built: {said}; in Python load the tokenizer "
             "by SegmentingTokenizer.from_pretrained(FOLDER, segmenter=...)"

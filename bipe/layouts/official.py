@@ -1,8 +1,8 @@
 """Read and write weights in other layouts: LLaMA and Qwen (Hugging Face), and the released BiPE.
 
-All use the same names; BiPE adds the intra-segment table `model.embeds.0.weight`. The ALiBi buffers
-of official checkpoints are derived data and are ignored. Qwen 2 has qkv_bias="qkv", Qwen 3
-qk_norm="both"; other choices of these, and both together, have no counterpart.
+All use the same names; BiPE adds the intra-segment table `model.embeds.0.weight`. Buffers of slopes
+and frequencies are derived data and are ignored. Qwen 2 has qkv_bias="qkv", Qwen 3 qk_norm="both";
+other choices of these, and both together, have no counterpart.
 
     rpe_type     encoding
     rope         RoPE                            alibi         ALiBi
@@ -89,7 +89,7 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "num_experts": (0, 1),
     "quantization_config": (),
 }
-_ALIBI_BUFFER = re.compile(r"model\.layers\.\d+\.self_attn\.(alibi|rotary_emb\.inv_freq)")
+_BUFFER = re.compile(r"model\.layers\.\d+\.self_attn\.(alibi|rotary_emb\.inv_freq)")
 
 
 def config_from_official(config: Mapping[str, Any], *, intra_length: int = 1024) -> DecoderConfig:
@@ -98,8 +98,8 @@ def config_from_official(config: Mapping[str, Any], *, intra_length: int = 1024)
     `rope_scaling` or `rope_parameters` become the stretch of RoPE, unless `stretch` describes one
     of ours; under bipe_rope its lengths count segments. `log_scale` becomes LogN without a floor,
     of original length `train_scale`.
-    intra_length: rows of the intra-segment table. Raises CheckpointError for unknown keys and
-    values.
+    intra_length: rows of the intra-segment table. Raises CheckpointError for values that our
+    decoder lacks.
     """
     options = _options(config)
     head_width = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
@@ -110,11 +110,10 @@ def config_from_official(config: Mapping[str, Any], *, intra_length: int = 1024)
 
 def from_official(config: Mapping[str, Any], state: Mapping[str, Tensor]) -> Decoder:
     """Build a decoder from an official config and its weights, in their dtype."""
-    table = state.get(INTRA_TABLE)
-    intra_length = 1024 if table is None else table.shape[0]
-    model = Decoder(config_from_official(config, intra_length=intra_length))
+    rows = {"intra_length": len(state[INTRA_TABLE])} if INTRA_TABLE in state else {}
+    model = Decoder(config_from_official(config, **rows))
     names = {theirs: ours for ours, theirs in _names(model).items()}
-    unknown = sorted(k for k in state if k not in names and not _ALIBI_BUFFER.fullmatch(k))
+    unknown = sorted(k for k in state if k not in names and not _BUFFER.fullmatch(k))
     if unknown:
         raise CheckpointError(f"weights of an unknown layout: {unknown[:5]}")
     _require_weights(model, state)

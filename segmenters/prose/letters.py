@@ -131,9 +131,7 @@ def _is_stated(before: str, two: str, sentence: str, others: set[str]) -> bool:
 
 def _is_one(word: str) -> bool:
     """Return whether a word is a letter that is no word."""
-    if len(word) != 1 or not (word.isascii() and word.isalpha()):
-        return False
-    return word not in "aeioyI"
+    return len(word) == 1 and word.isascii() and word.isalpha() and word not in _FEW_WORDS
 
 
 def _is_named(word: str, binding: str) -> bool:

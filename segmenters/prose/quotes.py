@@ -71,7 +71,7 @@ class Quotes:
 
     __slots__ = ("half", "open", "place", "text")
 
-    def __init__(self, text: str, place: int = 0, open: Sequence[tuple[str, int]] = ()) -> None:
+    def __init__(self, text: str, place: int, open: Sequence[tuple[str, int]]) -> None:
         self.text, self.place, self.open = text, place, [*open]
         self.half = -1  # a single mark before another, if they do not close and open
 
@@ -132,6 +132,7 @@ class Quotes:
 
     def _read(self, sign: str, place: int, before: str, after: str) -> None:
         ranks = [rank for rank, one in enumerate(self.open) if one[0].rstrip() in _OPENS_OF[sign]]
+        # Behind ideographs (from U+2E80 on) the same sign is a quote.
         in_word = sign in _APOSTROPHES and before.isalnum() and before < "\u2e80"
         if in_word and (after.isalnum() or not ranks):
             return

@@ -196,10 +196,8 @@ def _library(backend: str) -> Any:
 @lru_cache(maxsize=32)
 def _missing(backend: str, language: str) -> str | None:
     """Return what the back end lacks and how to install it; None if nothing is missing."""
-    wrong, name = (
-        f"backend {backend!r} of Sentences:",
-        "PyThaiNLP" if backend == "thai" else "spaCy",
-    )
+    wrong = f"backend {backend!r} of Sentences:"
+    name = "PyThaiNLP" if backend == "thai" else "spaCy"
     try:
         library = _library(backend)
     except ImportError as error:

@@ -42,7 +42,7 @@ _CONSONANTS = re.compile(
 )
 # "Hmm. Then", "Shh. Quiet".
 _SOUND = re.compile(r"[mh]+|s+h+|p+s+t+|b+r+|p+f+|t+s+k+|z+|g+r+")
-_VIRAMA = 9
+_VIRAMA = 9  # its class in `unicodedata.combining`: it takes the vowel from a letter
 # Before M rather a day follows ("10 a.m. Monday") or a title ("At 5 a.m. Mr. Smith").
 _HOURS = ("a.m", "p.m")
 # Letters of Czech and Slovak, in which a period makes a Roman numeral an ordinal.
@@ -180,9 +180,8 @@ def _number_ends(word: str, before: str, following: str) -> bool:
 
 def _word_ends(word: str, before: str, following: str, upper: bool, starts: bool | None) -> bool:
     lower = word.lower()
-    if (
-        lower in lists.MAY_END and word not in lists.BEFORE_NAME
-    ):  # "In the U.S. Senate": so few words are hardly a sentence
+    if lower in lists.MAY_END and word not in lists.BEFORE_NAME:
+        # "In the U.S. Senate": so few words are hardly a sentence.
         if starts is None and following == "D" and lower in ("co", "corp"):
             return upper
         if lower not in lists.NAMED:

@@ -79,7 +79,7 @@ def patterns_of(format: Format) -> Patterns:
     )
 
 
-_BITS = 3
+_BITS = 3  # of a level in `Reading.found`
 
 
 @dataclass(slots=True, kw_only=True)
@@ -142,10 +142,9 @@ class Reading(Machine):
 
     def start(self, text: str, place: int, base: int) -> int:
         """Decide whether a record starts with the line at `place`; return where to read on."""
-        end = place + self.format.head
         if self.goes_on(text, place, base):
             return place
-        match = self.patterns.starts.match(text, place, end)
+        match = self.patterns.starts.match(text, place, place + self.format.head)
         kind = (match.lastgroup or "") if match else ""
         if match is not None and (level := self.level(kind, match)):
             self.emit(base + place, level)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import ClassVar, Final
 
-from segmenters.base import Cuts, Machine, Meta, Segmenter
+from segmenters.base import Cuts, Meta, Segmenter
 from segmenters.checks import require_choice
 from segmenters.fields import path_of
 from segmenters.records import formats
@@ -57,21 +57,18 @@ class Records(Segmenter):
             return self
         return dataclasses.replace(self, format=found)
 
-    def machine(self) -> Machine:
-        return self._reading()
+    def machine(self) -> Reading:
+        return self._format.reading(format=self._format)
 
     @property
     def _format(self) -> Format:
         return FORMATS["log" if self.format == "auto" else self.format]
 
-    def _reading(self) -> Reading:
-        return self._format.reading(format=self._format)
-
     def _ends(self, text: str) -> Cuts:
-        return self._reading().cuts_of(text, final=True)[0]
+        return self.machine().cuts_of(text, final=True)[0]
 
     def _levels(self, text: str) -> Iterator[Cuts]:
-        places, levels = self._reading().cuts_of(text, final=True)
+        places, levels = self.machine().cuts_of(text, final=True)
         return (places[levels > rank] for rank in range(len(self.level_names)))
 
 

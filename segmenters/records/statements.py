@@ -23,8 +23,8 @@ from typing import Final
 
 from segmenters.records.reading import LINE, LONGEST, Format, Literal, Reading
 
-_REST = 0
-_BLOCK: Final = 1 << 17
+_REST = 0  # the place among SQL's literals of a comment up to the end of its line
+_BLOCK: Final = 1 << 17  # characters, after which a block counts as never closed
 _ROUTINE = r"(?:PROCEDURE|FUNCTION|PACKAGE|TRIGGER|EVENT)"
 _CREATES = (
     rf"CREATE\s{{1,9}}(?:OR\s{{1,9}}(?:REPLACE|ALTER)\s{{1,9}})?(?:{_ROUTINE}|VIEW|TABLE|INDEX)\b"
@@ -179,8 +179,8 @@ class Sql(_Inside):
             self.copies = 1
 
 
+# Places among SQL's literals: of block comments; of quotes, and of those that a backslash escapes.
 _COMMENT: Final = 2
-# The literals of quotes, and those in which a backslash escapes.
 _QUOTED: Final = {3: 7, 4: 8}
 _DECLARING = ("PROCEDURE", "FUNCTION", "PACKAGE")
 

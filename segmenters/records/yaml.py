@@ -19,7 +19,7 @@ _KEY = (
     r"|(?![\"'\[\]{}#|>%@`]|[&*!?-]\s)(?:[^:\r\n#]|:(?!\s|\Z)|(?<!\s)#){1,240}+)"
     r"[ \t]{0,9}+:(?=\s|\Z))"
 )
-_REST = 0
+_REST = 0  # the place of a comment among the literals, which serves for any rest of a line
 # What may be in front of a value: anchors and tags; then what a value begins with.
 _VALUE = re.compile(
     r"[ \t]*+(?:[!&][^\s,\[\]{}]*+[ \t]*+)*+"
@@ -107,7 +107,7 @@ YAML: Final = Format(
     rf"|(?P<entry>[ ]*+(?:(?P<dash>[-?])(?=\s|\Z)[ \t]*+)*+{_KEY}?+)",
     head=280,
     literals=(
-        Literal(r"(?<=\s)#", lines=False),  # and any rest of a line
+        Literal(r"(?<=\s)#", lines=False),
         Literal(r'(?<=[\s,:\[{])"', '"', r"\\."),
         Literal(r"(?<=[\s,:\[{])'", "'", "''"),
     ),

@@ -2,6 +2,5 @@
 
 from segmenters.show.drawing import page, shown
 from segmenters.show.measures import CutText, Distribution, statistics
-from segmenters.wording import counted, plural, visible
 
-__all__ = ["CutText", "Distribution", "counted", "page", "plural", "shown", "statistics", "visible"]
+__all__ = ["CutText", "Distribution", "page", "shown", "statistics"]

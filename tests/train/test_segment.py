@@ -12,8 +12,9 @@ import tokenizers
 from hypothesis import given
 
 from segmenters import Auto, Lines, Sentences, Stride
-from segmenters.show import CutText, page, shown, statistics, visible
+from segmenters.show import CutText, page, shown, statistics
 from segmenters.show.measures import summary
+from segmenters.wording import visible
 from tests.segmenters.texts import any_text
 from train.cli import main
 from train.commands.segment import Choice, colours_of

@@ -25,8 +25,9 @@ from segmenters.base import Meta, SegmenterError, tallied
 from segmenters.code.parsed import LANGUAGE_UNKNOWN, NO_GRAMMAR, cure
 from segmenters.documents.router import decide
 from segmenters.fields import language_of_fields
-from segmenters.show import CutText, counted, page, plural, shown, statistics, visible
+from segmenters.show import CutText, page, shown, statistics
 from segmenters.show.measures import Tokens, rows_of_lengths, rows_of_separators, summary
+from segmenters.wording import counted, plural, visible
 from train.data.reading.documents import Document
 from train.data.reading.named import documents, files
 from train.data.rows.source_segmenter import built

@@ -150,10 +150,8 @@ def answer_counts(
     """Return (number right, total) for answers, steps and tokens."""
     answers = steps = reductions = right = total = 0
     ordered = sorted(problems, key=lambda problem: len(problem.text))  # little padding
-    longest = max(
-        len(ids) for ids, _ in tokenizer.encode_documents([each.text for each in ordered])
-    )
-    size = max(1, tokens_per_batch // (longest + 1))
+    encoded = tokenizer.encode_documents([each.text for each in ordered])
+    size = max(1, tokens_per_batch // (1 + max(len(ids) for ids, _ in encoded)))
     for start in range(0, len(ordered), size):
         batch = ordered[start : start + size]
         for problem, text in zip(batch, written(model, batch, task, tokenizer), strict=True):
@@ -192,6 +190,7 @@ def right_steps(problem: Problem, text: str, modulus: int) -> int:
     """Return the number of correct reductions in a text before its first fault."""
     before, done = problem.expression, 0
     for step in text.split(EQUALS):
+        # A tree for each operation that can be next, since `reduce` changes it.
         trees = [parse(before, modulus=modulus) for _ in reducible(parse(before, modulus=modulus))]
         for place, tree in enumerate(trees):
             reduce([*reducible(tree)][place])

@@ -326,5 +326,5 @@ def grids(rows: Iterable[Row]) -> Iterator[tuple[str, list[str], dict[str, list[
 
 
 def _is_shown(row: Row) -> bool:
-    plain = row.number is None and row.start is None and row.value is not None
+    plain = row.number is None and row.start is None
     return plain and row.measure not in _DETAILS and not row.measure.startswith(_PREFIXES)

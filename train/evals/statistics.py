@@ -21,12 +21,14 @@ from typing import Any
 
 import numpy as np
 
+from segmenters.align import DOCUMENT, SEGMENT
 from train.data.preparing.statistics import DOCUMENT_EDGES, Lengths
 from train.data.store.shards import DataSet
 from train.evals.texts import spelled
 
 PIECE = 1 << 22  # tokens
 _SPELLED_PIECE = 1 << 20  # tokens
+_STARTS = DOCUMENT | SEGMENT  # marks at which a segment starts
 _DRAWS = 20
 _SHOWN = 12  # characters in the summary
 _SPACES = np.array([code for code in range(0x3001) if chr(code).isspace()], dtype=np.uint32)
@@ -102,7 +104,7 @@ class Counted:
         while first < len(ends):
             last = max(first + 1, int(np.searchsorted(ends, begin + piece, side="right")))
             own = ends[first:last] - begin
-            starts = np.flatnonzero(data.marks(begin, begin + int(own[-1])) & 3)
+            starts = np.flatnonzero(data.marks(begin, begin + int(own[-1])) & _STARTS)
             documents = np.searchsorted(own, starts, side="right")
             tokens, lengths = np.diff(own, prepend=0), np.diff(starts, append=own[-1])
             bins = _bins(tokens)[documents]
@@ -207,7 +209,7 @@ class Separators:
         begin = 0
         while begin < total:
             stop = min(begin + piece, total)
-            starts = np.flatnonzero(data.marks(begin, stop) & 3)
+            starts = np.flatnonzero(data.marks(begin, stop) & _STARTS)
             if stop < len(data.tokens):  # the last segment may go on: it is read later or dropped
                 if len(starts) < 2:
                     if stop == total:

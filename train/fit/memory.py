@@ -26,7 +26,7 @@ from typing import Literal
 
 import torch
 
-from bipe.attention.dispatch import Case, bias_kind, choose_rule
+from bipe.attention.dispatch import Case, Kind, bias_kind, choose_rule
 from bipe.attention.fused import bias_row_works
 from bipe.decoder import Decoder, DecoderConfig
 from bipe.encodings.base import Scheme, levels_of
@@ -201,7 +201,7 @@ def placed(
 
 def attention_of(
     scheme: Scheme, *, kind: Device, time: int, packed: bool, path: str
-) -> tuple[str, str, str, bool]:
+) -> tuple[str, str, Kind, bool]:
     """Return path and reason of attention, what its bias is, and whether there is a rotation."""
     nothing = torch.zeros(1, 2, dtype=torch.uint8)
     at = Positions.from_marks(nothing, packed=packed, levels=levels_of(scheme))

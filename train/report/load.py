@@ -27,7 +27,7 @@ from train.fit.trained_run import TrainedRun, read_run
 from train.report.table import Results, as_table
 
 GROWTH = "bipe-segment-statistics/1"
-_MOST = 2**63 - 1
+_MOST = 2**63 - 1  # what int64 columns of pandas hold
 _SHOWN = 80  # characters of an invalid value in an error
 _KINDS: dict[Any, tuple[tuple[type, ...], str]] = {
     str: ((str,), "a text"),
@@ -50,7 +50,7 @@ def load(
     unique = {(place.home.resolve(), place.step): place for place in places}.values()
     runs = [read_run(place) for place in unique]
     rows = [[*_of_training(run), *_measured(run)] for run in runs]
-    sources, counts = _of_data(Path(data)) if data is not None else ({}, [])
+    sources, counts = _of_data(data) if data is not None else ({}, [])
     return Results(
         runs=runs,
         table=as_table(runs, rows, counts),
@@ -111,7 +111,7 @@ def load_growth(file: Path) -> Mapping[str, Any]:
     bins = len(root["segment_edges"].counts())
     for source in root["sources"].each():
         for key in ("tokens_per_segment", "growth", "distance", "separators", "segmenter"):
-            source[key]
+            source[key]  # raises if it is missing
         _require_buckets(source["by_document_length"], bins)
     return root.value
 

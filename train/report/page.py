@@ -5,10 +5,10 @@ both, in case a text became markup by mistake. The page is written last: it alwa
 """
 
 import functools
+import itertools
 import json
 import math
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,7 +58,6 @@ def write_report(
     files = ReportFiles(html=html, csv=html.with_suffix(".csv"), json=html.with_suffix(".json"),
                         figures=html.with_name(f"{html.stem}_figures"))  # fmt: skip
     shown = sections(results)
-    drawings = _name_apart([drawing for section in shown for drawing in section.drawings])
     table = all_rows(results)
     texts = {
         files.csv: as_csv(table),
@@ -67,7 +66,7 @@ def write_report(
     }
     html.parent.mkdir(parents=True, exist_ok=True)
     if formats:
-        _save(drawings, files.figures, formats)
+        _save(_name_apart(shown), files.figures, formats)
     for path, text in texts.items():
         write_whole(path, text)
     return files, shown
@@ -78,7 +77,7 @@ def page(
     coming: Sequence[str] = (),
 ) -> str:  # fmt: skip
     """Return the HTML document; the same arguments give the same text."""
-    _name_apart([drawing for section in shown for drawing in section.drawings])
+    _name_apart(shown)
     return _template().render(
         title=title, sections=shown, stamp=stamp, command=command, intro=bool(stamp),
         coming=coming,
@@ -134,17 +133,18 @@ def _stamp(results: Results) -> str:
     return " \N{MIDDLE DOT} ".join(filter(None, parts))
 
 
-def _name_apart(drawings: Sequence[Drawing]) -> list[Drawing]:
-    """Give each drawing a unique name that is valid in file names and as an XML id."""
-    seen: Counter[str] = Counter()
-    for drawing in drawings:
+def _name_apart(shown: Sequence[Section]) -> list[Drawing]:
+    """Return the drawings, each with a unique name that is valid in file names and as an XML id."""
+    drawings: dict[str, Drawing] = {}
+    for drawing in (each for section in shown for each in section.drawings):
         name = re.sub(r"[^a-z0-9]+", "_", drawing.name.lower()).strip("_")[:80] or "figure"
         name = name if name[0].isalpha() else f"figure_{name}"
-        seen[name] += 1
-        drawing.name = name if seen[name] == 1 else f"{name}_{seen[name]}"
+        names = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(2)))
+        drawing.name = next(each for each in names if each not in drawings)
+        drawings[drawing.name] = drawing
         if drawing.narrow:
             drawing.narrow.name = f"{drawing.name}-narrow"
-    return list(drawings)
+    return list(drawings.values())
 
 
 def _save(drawings: Sequence[Drawing], folder: Path, formats: Sequence[str]) -> None:

@@ -232,10 +232,11 @@ def over_seeds(rows: pd.DataFrame, sizes: Mapping[str, int]) -> pd.DataFrame:
     geometric = several.measure.isin(_GEOMETRIC)
     several = several.assign(x=_log(several.value).where(geometric, several.value))
     made = _means(several.groupby(["arm", *_AT], dropna=False, sort=False))
-    made = made[made.seeds == made.arm.map(sizes)]
+    made = made[made.seeds == made.arm.map(sizes)]  # a mean over fewer seeds is not comparable
     ends = ["value", "low", "high"]
     geometric = made.measure.isin(_GEOMETRIC)
-    made[ends] = made[ends].where(~geometric, np.exp(made[ends].clip(upper=709)), axis=0)
+    logs = made[ends].clip(upper=709)  # whose exponential a float still holds
+    made[ends] = made[ends].where(~geometric, np.exp(logs), axis=0)
     made[ends[1:]] = made[ends[1:]].where(made.unit != "share", made[ends[1:]].clip(0.0, 1.0))
     sums = made.measure.isin(_SUMS)
     made["value"] = made.value.where(~sums, made.total)

@@ -132,6 +132,10 @@ def bare(make):
     return [make.Made(name="bare", seed=None, notes={}, losses=(), rows=[])]
 
 
+def names_alike(make):
+    return [make.run(sources=("prose", "Prose", "prose 2"))]
+
+
 def long_names(make):
     made = [make.run(name=f"{seed} long name " * 9, sources=("prose",)) for seed in range(5)]
     for width, one in enumerate(made):
@@ -147,7 +151,7 @@ def many_magnitudes(make):
     return [one.change("nll_by_position", -1e300), make.run("ALiBi").change("perplexity", 0.0)]
 
 
-@pytest.mark.parametrize("runs", [bare, long_names, many_magnitudes])
+@pytest.mark.parametrize("runs", [bare, names_alike, long_names, many_magnitudes])
 def test_unusual_runs_are_a_page(make, runs):
     text = whole(make.results(*runs(make)))
     assert not re.search(r"\b(nan|None|inf)\b", words(parsed(text)))

@@ -263,7 +263,9 @@ def _segments(
 def _texts(run: BaseRun, sets: DataSets, spoken: Tokenizer) -> list[str]:
     """Return held-out documents of a run's data, of some thousand tokens in all."""
     found, left = [], _MEASURED
-    for source in _sources(run, sets):
+    for source in run.notes.get("sources", {}):
+        if source not in sets.sources:
+            continue
         data = sets.open(source, "test")
         for document in range(len(data.document_ends)):
             if left <= 0:
@@ -274,10 +276,6 @@ def _texts(run: BaseRun, sets: DataSets, spoken: Tokenizer) -> list[str]:
             found += [text] if text else []
             left -= len(ids)
     return found
-
-
-def _sources(run: BaseRun, sets: DataSets) -> list[str]:
-    return [name for name in run.notes.get("sources", {}) if name in sets.sources]
 
 
 def _portable(notes: Mapping[str, Any]) -> dict[str, Any]:

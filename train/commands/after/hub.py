@@ -52,7 +52,7 @@ def uploaded(folder: Path, name: str) -> str:
 
 
 def require_name(name: str, said: str) -> None:
-    """ConfigError for what is no OWNER/NAME; said: how it was asked for."""
+    """Raise ConfigError for what is no OWNER/NAME; said: how it was asked for."""
     if not _NAME.fullmatch(name):
         raise ConfigError(f"{said} must name a model on the Hugging Face Hub as OWNER/NAME")
 

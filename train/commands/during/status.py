@@ -46,10 +46,9 @@ def _show(states: Sequence[State]) -> None:
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("run or data", "state", "step", "loss", "validation", "tokens/s", "checkpoint"):
-        right = name not in ("run or data", "state", "checkpoint")
-        table.add_column(name, justify="right" if right else "left", overflow="fold")
-    table.add_column("next", overflow="fold")
+    numbers = ("step", "loss", "validation", "tokens/s")
+    for name in ("run or data", "state", *numbers, "checkpoint", "next"):
+        table.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
     for one in states:
         cells = (
             one.folder,

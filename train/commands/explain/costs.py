@@ -113,7 +113,7 @@ def _taken(scheme: Any, device: Device, time: int, path: Any, doing: str) -> tup
         return name, reason
     if path != "auto":
         return path, "as configured"
-    kind: Any = attention_of(scheme, kind=device, time=1, packed=False, path="auto")[2]
+    _, _, kind, _ = attention_of(scheme, kind=device, time=1, packed=False, path="auto")
     rule = choose_rule(
         Case(
             device=device, bias=kind, queries="one" if doing == _WRITE else "all", time=time,
@@ -141,6 +141,7 @@ def _passes(scheme: Any, time: int) -> int:
         return 0
     ids = torch.arange(time)[None]
     parts = far.passes(ids, ids)
+    # A part that begins with the first key for all queries leaves none to those after it.
     begins = [part.first is None or not bool((part.first > 0).any()) for part in parts]
     if begins[0]:
         return 0

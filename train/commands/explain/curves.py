@@ -26,8 +26,7 @@ from train.commands.explain.parts import ALL_IDS, SEGMENT, Asked, Part
 SEED = 0
 DRAWS = 32
 _HEADS = 4  # at most, evenly over all
-_FARTHEST = {"token": 255}  # ids
-_UNITS = 63  # of other levels
+_TOKENS, _UNITS = 256, 64  # ids at most: of tokens, of any other level
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +34,6 @@ class Curve:
     """Values at the distances 0, 1, ... of some heads. drawn: whether random numbers are in it."""
 
     part: Part
-    hook: str
     what: str
     heads: dict[str, tuple[float, ...]]
     drawn: bool
@@ -69,7 +67,7 @@ def curves(parts: Sequence[Part], decoder: DecoderConfig, row_length: int) -> It
     """Yield a curve for each hook of each part that changes anything."""
     for part in parts:
         level = part.ids[0] if part.ids != ALL_IDS else "token"
-        asked = Asked(part.of, time=min(_FARTHEST.get(level, _UNITS) + 1, row_length))
+        asked = Asked(part.of, time=min(_TOKENS if level == "token" else _UNITS, row_length))
         for hook, find in (("embed", _embedded), ("rotation", _rotated), ("bias", _biased)):
             if part.only and hook not in part.only:
                 continue
@@ -78,9 +76,7 @@ def curves(parts: Sequence[Part], decoder: DecoderConfig, row_length: int) -> It
                 found = find(asked, part, decoder)
             if found is not None:
                 what, values, drawn = found
-                yield Curve(
-                    part=part, hook=hook, what=what, heads=_heads(values, hook), drawn=drawn
-                )
+                yield Curve(part=part, what=what, heads=_heads(values, hook), drawn=drawn)
 
 
 Found = tuple[str, Tensor, bool] | None

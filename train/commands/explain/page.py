@@ -82,7 +82,7 @@ def _turning(part: Part, head_width: int) -> dict[str, Any] | None:
     of = part.of
     if not isinstance(of, RoPE) or of.counts_length:
         return None
-    turn = of.rotation(torch.tensor([[0, 1, 1000]]))
+    turn = of.rotation(torch.tensor([[0, 1, 1000]]))  # ids near and far, to compare by
     plane = turn.inner if isinstance(turn, PartRotation) else turn
     steps = of.frequencies * of.moves
     factor = float(torch.as_tensor(of.attention_factor))

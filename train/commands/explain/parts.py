@@ -15,7 +15,7 @@ from torch import nn
 from bipe.attention.dispatch import bias_kind
 from bipe.encodings.base import Chain, Encoding, Layers, far_of, levels_of
 from bipe.encodings.multilevel import Multilevel
-from bipe.positions import Positions
+from bipe.positions import SEGMENT_BIT, Positions
 
 ALL_IDS = ("token", "inter", "intra")
 COUNTS = {"token": "tokens of the document", "intra": "tokens of the segment", "inter": "segments"}
@@ -107,7 +107,7 @@ class Asked:
             return torch.arange(self.time).expand(batch, -1)
         marks, levels = torch.zeros(1, self.time, dtype=torch.uint8), levels_of(self.of)
         for level in range(levels):
-            marks[:, :: SEGMENT * 4**level] |= 2 << level
+            marks[:, :: SEGMENT * 4**level] |= 1 << SEGMENT_BIT + level
         at = Positions.from_marks(marks, packed=False, levels=levels)
         return at.map(lambda ids: ids.expand(batch, -1))
 

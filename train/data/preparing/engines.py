@@ -226,7 +226,7 @@ class Ray:
 Engine = Local | Slurm | Ray
 
 
-def _run_elsewhere(work: Work, data: Any, rank: int, world_size: int) -> None:
+def _run_elsewhere(work: Work, data: Any, rank: int, world_size: int) -> None:  # as steps are run
     one_thread()
     _make(work, rank)
 

@@ -193,10 +193,6 @@ class Corpus:
                     break
 
     def fingerprint(self) -> dict[str, Any]:
-        made = {
-            "tokenizer": self.tokenizer.fingerprint(),
-            "deduplicate": self.deduplicate,
-            "shard_tokens": self.shard_tokens,
-            "sources": {name: source.fingerprint() for name, source in self.sources.items()},
-        }
-        return plain(made)
+        sources = {name: source.fingerprint() for name, source in self.sources.items()}
+        made = {"tokenizer": self.tokenizer.fingerprint(), "deduplicate": self.deduplicate}
+        return plain({**made, "shard_tokens": self.shard_tokens, "sources": sources})

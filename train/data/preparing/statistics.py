@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from segmenters.align import SEGMENT
 from segmenters.base import Cuts
 from segmenters.show import Distribution
 from segmenters.wording import counted
@@ -73,7 +74,7 @@ class Lengths:
         self._lengths: list[Counter[int]] = [Counter() for _ in DOCUMENT_EDGES]
 
     def add(self, marks: npt.NDArray[np.uint8]) -> None:
-        starts = np.flatnonzero(marks & np.uint8(2))
+        starts = np.flatnonzero(marks & SEGMENT)
         lengths, times = np.unique(np.diff(starts, append=len(marks)), return_counts=True)
         bucket = int(np.searchsorted(DOCUMENT_EDGES, len(marks), side="right")) - 1
         self._documents[bucket] += 1

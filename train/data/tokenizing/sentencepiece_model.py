@@ -73,8 +73,7 @@ def _refusal(model: Any) -> str | None:
 
 
 def _fast(model: Any) -> tokenizers.Tokenizer:
-    made = _bpe if model.trainer_spec.model_type == _BPE else _unigram
-    fast = made(model, fallback=model.trainer_spec.byte_fallback)
+    fast = (_bpe if model.trainer_spec.model_type == _BPE else _unigram)(model)
     fast.normalizer = _normaliser(model.normalizer_spec)
     steps = [decoders.Replace(SPACE_MARK, " "), decoders.ByteFallback(), decoders.Fuse()]
     strip = [decoders.Strip(" ", 1, 0)] * model.normalizer_spec.add_dummy_prefix
@@ -84,7 +83,7 @@ def _fast(model: Any) -> tokenizers.Tokenizer:
     return fast
 
 
-def _bpe(model: Any, *, fallback: bool) -> tokenizers.Tokenizer:
+def _bpe(model: Any) -> tokenizers.Tokenizer:
     user = sorted(_of_kind(model, _USER), key=len, reverse=True)
     vocabulary = {piece.piece: index for index, piece in enumerate(model.pieces)}
     # Pieces of equal score are merged in the order of the pieces.
@@ -99,7 +98,7 @@ def _bpe(model: Any, *, fallback: bool) -> tokenizers.Tokenizer:
             merges(order, vocabulary),
             unk_token=_of_kind(model, _UNKNOWN)[0],
             fuse_unk=True,
-            byte_fallback=fallback,
+            byte_fallback=model.trainer_spec.byte_fallback,
             ignore_merges=bool(user),
         )
     )
@@ -110,7 +109,8 @@ def _bpe(model: Any, *, fallback: bool) -> tokenizers.Tokenizer:
     return fast
 
 
-def _unigram(model: Any, *, fallback: bool) -> tokenizers.Tokenizer:
+def _unigram(model: Any) -> tokenizers.Tokenizer:
+    fallback = model.trainer_spec.byte_fallback
     scored = [(piece.piece, piece.score) for piece in model.pieces]
     place = [piece.type for piece in model.pieces].index(_UNKNOWN)
     fast = tokenizers.Tokenizer(models.Unigram(scored, unk_id=place, byte_fallback=fallback))

@@ -251,11 +251,11 @@ def _opened(file: Path, *, pattern: str | None) -> tokenizers.Tokenizer:
         raise
     except Exception as fault:  # `tokenizers` raises Exception itself
         raise DataError(f"{file}: not a fast tokenizer: {fault}") from None
-    return _configured(fast, file.parent / TOKENIZER_CONFIG)
+    return _configured(fast, file)
 
 
-def _configured(fast: tokenizers.Tokenizer, path: Path) -> tokenizers.Tokenizer:
-    config = _config(path)
+def _configured(fast: tokenizers.Tokenizer, file: Path) -> tokenizers.Tokenizer:
+    config = _config(file)
     definition = json.loads(fast.to_str())
     for step in steps_of(definition["pre_tokenizer"], "pretokenizers")[:1]:
         if step["type"] == "ByteLevel" and isinstance(config.get("add_prefix_space"), bool):
@@ -269,7 +269,7 @@ def _configured(fast: tokenizers.Tokenizer, path: Path) -> tokenizers.Tokenizer:
             made.add_tokens([AddedToken(content, **{key: bool(token.get(key)) for key in _FLAGS})])
         if made.token_to_id(content) != int(index):
             raise DataError(
-                f"{path}: added token {content!r} must have id {index}, "
+                f"{file.parent / TOKENIZER_CONFIG}: added token {content!r} must have id {index}, "
                 f"was: {made.token_to_id(content)} in the tokenizer next to it"
             )
     return made

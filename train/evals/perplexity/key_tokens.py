@@ -68,7 +68,7 @@ class LongPPL(Measurement):
                     name=f"of {source} at {length} tokens",
                     length=length,
                     depends_on=[*on, reason],
-                    cost=0 if reason else 6 * excerpts.tokens.size,
+                    cost=0 if reason else 6 * excerpts.tokens.size,  # a short one: 5 strides
                     measure=left_out(reason, **of.keywords) if reason else rows,
                 )
 

@@ -59,13 +59,12 @@ class Perplexity(Measurement):
             asked = {longest} if whole else {*subject.lengths, min(longest, *subject.lengths)}
             for length in sorted(asked, reverse=True):
                 protocol = self.choice.at(length, row_length=subject.row_length)
-                yield self._cell(
-                    protocol, partial(Row, source=source, length=length), excerpts, seen
-                )
+                of = partial(Row, source=source, length=length)
+                yield self._cell(protocol, of, excerpts, seen)
 
     def _cell(self, protocol: Protocol, of: partial[Row], excerpts: Excerpts, seen: Seen) -> Cell:
-        source, length = of.keywords.values()
-        name = f"of {source} at {length} tokens"
+        length = of.keywords["length"]
+        name = f"of {of.keywords['source']} at {length} tokens"
         if length > excerpts.tokens.shape[1]:
             reason = f"no document has {length} tokens"
             on = [excerpts.fingerprint, reason]
@@ -106,8 +105,8 @@ class Perplexity(Measurement):
             of(measure="tokens_scored", unit="tokens", value=scored),
             of(measure="documents", unit="documents", value=len(excerpts.tokens)),
         ]
-        for name, average in protocol.averages(losses).items():
-            found.append(of(measure=f"published_{name}", value=perplexity(average), note=note))
+        found += [of(measure=f"published_{name}", value=perplexity(average), note=note)
+                  for name, average in protocol.averages(losses).items()]  # fmt: skip
         for number, (nll, count) in enumerate(zip(sums.tolist(), tokens.tolist(), strict=True)):
             found.append(of(measure="document_nll", unit="nats", number=number, value=nll))
             found.append(of(measure="document_tokens", unit="tokens", number=number, value=count))
@@ -130,8 +129,8 @@ def _by_position(losses: Losses, excerpts: Excerpts, of: partial[Row]) -> Iterat
 
 
 # Tokens of a row that are read in one pass; longer rows are read in chunks.
-ONE_PASS = 16384
-CHUNK = 1024
+ONE_PASS, CHUNK = 16384, 1024
+LEVELS = ("token", "inter", "intra")
 
 
 def score(
@@ -252,8 +251,7 @@ def hidden_states(
     if time <= one_pass:
         yield 0, model(tokens, at)
         return
-    levels = ("token", "inter", "intra")
-    lengths = Lengths(**{name: getattr(at, name).amax(-1) + 1 for name in levels})
+    lengths = Lengths(**{name: getattr(at, name).amax(-1) + 1 for name in LEVELS})
     cache = Cache(batch=batch, capacity=time, lengths=lengths)
     for start in range(0, time, chunk):
         part = slice(start, start + chunk)

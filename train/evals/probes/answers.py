@@ -23,15 +23,16 @@ from torch.nn.utils.rnn import pad_sequence
 from bipe import Cache, Decoder, Positions
 from bipe.encodings.base import reads_segments
 from bipe.generation import generate
-from bipe.positions import DOCUMENT_BIT, Lengths
+from bipe.positions import DOCUMENT_BIT, SEGMENT_BIT, Lengths
 from segmenters.streaming.online import TokenMarker
 from train.errors import ConfigError
-from train.evals.perplexity.measure import CHUNK, hidden_states
+from train.evals.perplexity.measure import CHUNK, LEVELS, hidden_states
 from train.evals.probes.haystack import Draw, Haystack, Texts
 from train.evals.probes.trials import Kind, Trial
 
 BLOCK = 32  # tokens of what is copied
 CUE = 2  # tokens of the second copy that show what comes
+_NO_DOCUMENT = ~np.uint8(1 << DOCUMENT_BIT)  # a context is one document, whatever its marks say
 
 
 def shares_found(model: Decoder, trials: Sequence[Trial]) -> list[float]:
@@ -51,10 +52,10 @@ def shares_found(model: Decoder, trials: Sequence[Trial]) -> list[float]:
 def log_likelihoods(model: Decoder, trials: Sequence[Trial], *, chunk: int = CHUNK) -> np.ndarray:
     """Return the log-probability of each candidate after its context, ``(trial, candidate)``."""
     tokens = torch.from_numpy(np.stack([each.tokens for each in trials]))
-    marks = torch.from_numpy(np.stack([each.marks for each in trials]) & 0xFE)
+    marks = torch.from_numpy(np.stack([each.marks for each in trials]) & _NO_DOCUMENT)
     count = len(trials[0].candidates)
     longest = max(len(ids) for each in trials for ids in each.candidates)
-    opened = [max(int((m >> 1 & 1).sum()) for m in each.candidate_marks) for each in trials]
+    opened = [max(map(_segments, each.candidate_marks)) for each in trials]
     cache = _cache_for(model, marks, room=longest, segments=opened)
     hidden = _read(model, cache, tokens, marks, chunk=chunk)
     first = model.head(hidden[:, -1:]).float()
@@ -111,6 +112,10 @@ def _behind(
     chances = logits.log_softmax(-1).gather(-1, tokens[:, :, None])[:, :, 0]
     inside = torch.arange(tokens.shape[1], device=device) < sizes[:, None]
     return (chances * inside).sum(-1).double().cpu().numpy()
+
+
+def _segments(marks: np.ndarray) -> int:
+    return int((marks >> SEGMENT_BIT & 1).sum())
 
 
 def followed(texts: Texts) -> TokenMarker:
@@ -174,8 +179,7 @@ class Repeat:
 
     @property
     def distance_segments(self) -> int:
-        segment = np.cumsum(self.marks >> 1 & 1)
-        return int(segment[self.second] - segment[self.first])
+        return _segments(self.marks[self.first + 1 : self.second + 1])
 
 
 def induction(hay: Haystack, *, length: int, depth: float | None, draw: Draw) -> Repeat | None:
@@ -224,7 +228,7 @@ def copied(
 
 @torch.no_grad()
 def losses_through(
-    model: Decoder, tokens: np.ndarray, marks: np.ndarray, *, chunk: int = CHUNK
+    model: Decoder, tokens: np.ndarray, marks: np.ndarray, *, chunk: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return losses in nats (first token: 0) and whether argmax is right, ``(row, time)`` each."""
     device = model.head.weight.device
@@ -242,9 +246,6 @@ def losses_through(
     return losses, right
 
 
-LEVELS = ("token", "inter", "intra")
-
-
 def by_position(
     model: Decoder,
     texts: Sequence[np.ndarray],
@@ -260,7 +261,7 @@ def by_position(
     sums = {level: np.zeros(64) for level in LEVELS}
     counts = {level: np.zeros(64, np.int64) for level in LEVELS}
     for first in range(0, len(texts), rows):
-        cuts = np.stack(marks[first : first + rows]) & ~np.uint8(1 << DOCUMENT_BIT)
+        cuts = np.stack(marks[first : first + rows]) & _NO_DOCUMENT
         losses, _ = losses_through(model, np.stack(texts[first : first + rows]), cuts, chunk=chunk)
         at = Positions.from_marks(torch.from_numpy(cuts), packed=False)
         for level in LEVELS:

@@ -71,8 +71,8 @@ class Draw:
 
     def letters(self, count: int, *, length: int, alphabet: str) -> list[str]:
         """Return different strings of `length` letters."""
-        one = lambda: alphabet[self.below(len(alphabet))]  # noqa: E731
-        return _different(count, lambda: "".join(one() for _ in range(length)))
+        stop = len(alphabet)
+        return _different(count, lambda: "".join(alphabet[self.below(stop)] for _ in range(length)))
 
 
 def names(draw: Draw, count: int) -> list[str]:

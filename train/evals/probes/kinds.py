@@ -20,8 +20,8 @@ _KEY_DIGITS, _NEEDLE_DIGITS = 5, 7
 SEVERAL = 4  # needles of the kinds with several
 HOPS, CHAINS = 4, 2  # of variables
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-COMMON, MOST, RATIO = 10, 30, 10
-FREQUENT, RANKS = 3, 10
+COMMON, MOST, RATIO = 10, 30, 10  # words asked for; times each at most, times as often as others
+FREQUENT, RANKS = 3, 10  # words asked for, of how many
 _SAMPLE = 50  # words or passages that show how many tokens one has
 
 
@@ -44,7 +44,7 @@ def _stated(name: str, number: str) -> str:
 
 
 def _asked(name: str) -> str:
-    return f"What is the secret number of {name}? {_stated(name, '')[:-2]}"
+    return f"What is the secret number of {name}? {_stated(name, '')[:-2]}"  # without " ."
 
 
 def _one_of(draw: Draw, room: Room, *, stated: int) -> Draft:
@@ -74,6 +74,7 @@ def _needles(draw: Draw, room: Room) -> Draft | None:
     lines = _filling(draw, room, left, taken=(name, number))
     if not lines:
         return None
+    # The number is before the full stop of a statement.
     stated = [line.text[:-1].rpartition(" ")[2] for line in lines[: room.candidates - 1]]
     fresh = draw.numbers(room.candidates, digits=_NEEDLE_DIGITS)
     others = [*stated, *(each for each in fresh if each not in (number, *stated))]
@@ -92,7 +93,7 @@ def _filling(draw: Draw, room: Room, left: int, *, taken: Sequence[str]) -> list
     seen = set(taken)
     while left > 0:
         batch: list[str] = []
-        while len(batch) < 64:
+        while len(batch) < 64:  # counting many texts at once is faster
             (name,), (number,) = names(draw, 1), draw.numbers(1, digits=_NEEDLE_DIGITS)
             if name not in taken and number not in seen:
                 seen.add(number)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bipe.positions import SEGMENT_BIT
 from train.evals.probes.haystack import Draw, Haystack
 
 _PARTS = 1000  # depths are drawn as multiples of 1 / 1000
@@ -109,7 +110,7 @@ def trial(
         return None
     tokens, ends = laid
     marks = hay.texts.marks(tokens)
-    segment = np.cumsum(marks >> 1 & 1)
+    segment = np.cumsum(marks >> SEGMENT_BIT & 1)
     answers = {f" {answer}" for answer in draft.answers}
     chosen_from = hay.texts.answers(draft.question, draft.candidates)
     return Trial(

@@ -19,7 +19,7 @@ _KNOWN = {
     "distance_tokens", "distance_segments", "chance", "trials", "answer", "steps", "tokens",
     "problems", "trained_operators",
 }  # fmt: skip
-_KNOWN_BEGINNINGS = ("training_", "scrolls_", "trial_", "document_", "nll_by_", "probe_nll_by_")
+_KNOWN_BEGINNINGS = ("training_", "scrolls_", "trial_", "document_", "nll_by_")
 
 
 def sections(results: Results) -> list[Section]:

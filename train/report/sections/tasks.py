@@ -30,8 +30,7 @@ from train.report.table import Arm, Results
 
 OTHERS = ("", "arithmetic", "positions", "passkey")  # tasks that are not probes, or have a section
 _STRETCHED = "Length extension without training"
-_LEVELS = {"token": "position in the document, tokens", "segment": "segment of the document",
-           "inter": "segment of the document",
+_LEVELS = {"token": "position in the document, tokens", "inter": "segment of the document",
            "intra": "position in the segment, tokens"}  # fmt: skip
 
 

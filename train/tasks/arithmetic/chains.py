@@ -105,7 +105,7 @@ class ArithmeticProblems(_Numbered):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.problems()
+        self.problems()  # checks the mix and the order
 
     def problems(self) -> Problems:
         return Problems(

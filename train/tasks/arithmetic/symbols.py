@@ -3,7 +3,6 @@
 So "10" modulo 11 is one token, as in the task of Feng et al. (arXiv 2305.15408).
 """
 
-from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,7 +10,7 @@ import tokenizers
 from tokenizers import Regex, decoders, models, pre_tokenizers
 
 from train.data.tokenizing.tokenizers import Tokenizer
-from train.data.tokenizing.vocabulary import END
+from train.data.tokenizing.vocabulary import END, Texts
 from train.errors import DataError
 from train.tasks.arithmetic.problems import EQUALS, OPERATORS
 
@@ -28,7 +27,7 @@ class Symbols:
         if self.modulus < 2:
             raise DataError(f"modulus must be at least 2, was: {self.modulus}")
 
-    def build(self, texts: Callable[[int | None], Iterable[str]] | None = None) -> Tokenizer:
+    def build(self, texts: Texts | None = None) -> Tokenizer:
         words = [END, _UNKNOWN, *map(str, range(self.modulus)), *OPERATORS, "(", ")", EQUALS]
         ids = {word: id for id, word in enumerate(words)}
         fast = tokenizers.Tokenizer(models.WordLevel(ids, unk_token=_UNKNOWN))

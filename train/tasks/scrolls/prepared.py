@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from segmenters.align import SEGMENT
 from train.data.store import folder as top
 from train.data.store.writer import ShardWriter
 from train.disk.files import write_whole, writing
@@ -29,7 +30,7 @@ from train.tasks.scrolls.examples import Example, Task
 SPLITS = ("train", "validation")
 LEVELS = 2
 OUTPUT_LEVEL = 1
-_TURN = np.uint8(1 << (1 + OUTPUT_LEVEL))
+_TURN = np.uint8(SEGMENT << OUTPUT_LEVEL)
 _DIGITS = 12
 
 
@@ -105,7 +106,7 @@ def _build(
                 "sources": {name: source},
             },
         )
-        part.chmod(0o755)
+        part.chmod(0o755)  # mkdtemp lets nobody else in
         part.rename(folder)
     except BaseException as fault:
         shutil.rmtree(part, ignore_errors=True)

@@ -50,8 +50,9 @@ class MultipleChoice(Synthetic):
     metric: ClassVar[Metric] = "exact_match"
 
     def drawn(self, split: str) -> Iterator[Unprompted]:
-        others = [book[at] for book, at in _asked(self, split)]
-        for book, at in _asked(self, split):
+        asked = _asked(self, split)
+        others = [book[at].text for book, at in asked]
+        for book, at in asked:
             draw = self.draws("options", book[at].citation)
             texts = [f"{one.text} " for one in book]
             sizes = [len(text) for text in texts]
@@ -59,7 +60,7 @@ class MultipleChoice(Synthetic):
             inside = {one.text for one in book[first:last]}
             options = [book[at].text]
             while len(options) < len(_LETTERS):
-                other = draw.choice(others).text
+                other = draw.choice(others)
                 if other not in inside and other not in options:
                     options.append(other)
             draw.shuffle(options)
@@ -72,7 +73,7 @@ class MultipleChoice(Synthetic):
             )
 
 
-def _asked(task: Synthetic, split: str) -> Iterator[tuple[list[Verse], int]]:
+def _asked(task: Synthetic, split: str) -> list[tuple[list[Verse], int]]:
     books, once = _books()
     places = [
         (book, at)
@@ -81,7 +82,7 @@ def _asked(task: Synthetic, split: str) -> Iterator[tuple[list[Verse], int]]:
         if one.text in once and len(one.text) >= _SHORTEST
     ]
     task.draws("order", split).shuffle(places)
-    return iter(places)
+    return places
 
 
 @cache

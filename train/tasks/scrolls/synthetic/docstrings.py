@@ -91,7 +91,7 @@ def docstrings_of(text: str) -> Iterator[Docstring]:
         summary = " ".join(inspect.cleandoc(docstring).split("\n\n")[0].split())
         place = node.body[0]
         first, last = place.lineno - 1, place.end_lineno or place.lineno
-        head = lines[first].encode()[: place.col_offset].decode()
+        head = lines[first].encode()[: place.col_offset].decode()  # ast counts columns in bytes
         tail = lines[last - 1].encode()[place.end_col_offset or 0 :]
         fits = _SUMMARY[0] <= len(summary) <= _SUMMARY[1]
         if fits and not head.strip() and not tail.strip() and flat.count(summary) == 1:

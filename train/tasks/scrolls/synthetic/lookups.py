@@ -30,7 +30,7 @@ class FactLookup(Synthetic):
     metric: ClassVar[Metric] = "exact_match"
 
     def __post_init__(self) -> None:
-        Synthetic.__post_init__(self)
+        Synthetic.__post_init__(self)  # slots make another class, which super() does not know
         if not 1 <= self.facts <= self.keys or self.values < 2:
             raise DataError(
                 f"task {self.name}: facts must be from 1 to keys and values at least 2, were: "
@@ -125,8 +125,7 @@ def lemmas_of(file: Document) -> Iterator[tuple[int, str, str]]:
 
 def identity(draw: random.Random) -> str:
     """Draw a true identity of natural numbers, in the syntax of Coq."""
-    left: _Term = _term(draw, depth=2)
-    right = left
+    left = right = _term(draw, depth=2)  # not used, but a draw less would change all examples
     while _spelled(right) == _spelled(left):
         left = _term(draw, depth=2)
         right = _rewritten(draw, left)
