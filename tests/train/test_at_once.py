@@ -19,7 +19,7 @@ from bipe.build import build
 from bipe.encodings.base import as_scheme
 from tests.bipe.conftest import SCHEMES, small_decoder
 from tests.train.studies import curve, losses, pretrain, same_weights
-from train.commands.before.plan import reckoning
+from train.commands.plan import reckoning
 from train.data.rows.choices import uneven
 from train.fit import machine, runs
 from train.fit import memory as needs

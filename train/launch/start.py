@@ -48,7 +48,7 @@ def start(typed: Typed) -> int:
 
         notes = list[str]()
         checked = Config.from_config(resolved(name, config, notes=notes))
-        show = loaded("commands.before.plan:show")
+        show = loaded("commands.plan:show")
         show(checked, command=name, notes=notes, as_json=typed.has("json"))
     elif _asks_for_job(name, config):
         from train.launch import slurm

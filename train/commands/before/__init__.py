@@ -1,1 +1,1 @@
-"""What is asked before a command runs: its plan, and whether this machine can do it."""
+"""What is asked before a command runs: whether this machine can do it."""

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from segmenters.wording import counted, size
-from train.commands.before.plan.reckoning import UTILISATION, Plan
+from train.commands.plan.reckoning import UTILISATION, Plan
 
 _HOUR, _MINUTE = 1 / 24, 1 / 1440  # in days
 

@@ -15,7 +15,8 @@ import torch
 from bipe.build import TARGET
 from bipe.checkpoint import CONFIG as MODEL_CONFIG
 from bipe.decoder import DecoderConfig
-from train.commands.before.plan.reckoning import (
+from train.commands.extend import stretched
+from train.commands.plan.reckoning import (
     Data,
     Device,
     Measured,
@@ -24,8 +25,7 @@ from train.commands.before.plan.reckoning import (
     Schedule,
     make_plan,
 )
-from train.commands.before.plan.text import as_numbers, lines
-from train.commands.extend import stretched
+from train.commands.plan.text import as_numbers, lines
 from train.commands.pretrain import decoder_of, default_name, rows_of
 from train.config import Config, encoding_name
 from train.config.sections import Rows
