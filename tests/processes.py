@@ -30,13 +30,12 @@ import traceback
 from pathlib import Path
 from subprocess import PIPE
 from types import ModuleType
-from unittest import mock
 
 ROOT = Path(__file__).parents[1]
 IMPORTED = ("torch", "lightning", "hydra", "torch.distributed.fsdp", "train.commands.pretrain",
             "train.launch.composition", "train.launch.start", "train.launch.run")  # fmt: skip
 LIMIT_S = 300
-_Popen, _run = subprocess.Popen, subprocess.run  # a test may put ours in their place
+_Popen = subprocess.Popen  # a test may put ours in its place
 
 
 class Popen(subprocess.Popen):
@@ -79,10 +78,19 @@ class Popen(subprocess.Popen):
         return self.returncode
 
 
-def run(args, **options):
-    """Do as subprocess.run."""
-    with mock.patch.object(subprocess, "Popen", Popen):
-        return _run(args, **options)
+def run(args, *, input=None, timeout=None, check=False, capture_output=False, **options):
+    """Do as subprocess.run, in any thread."""
+    options |= {"stdout": PIPE, "stderr": PIPE} if capture_output else {}
+    options |= {"stdin": PIPE} if input is not None else {}
+    with Popen(args, **options) as process:
+        try:
+            out, err = process.communicate(input, timeout=timeout)
+        except BaseException:
+            process.kill()
+            raise
+    if check and process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, args, out, err)
+    return subprocess.CompletedProcess(args, process.returncode, out, err)
 
 
 def wait_for(condition, *, seconds=LIMIT_S):
