@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union
 TARGET = "_target_"
 P = ParamSpec("P")
 T = TypeVar("T")
-_HUGE = 1 << 63
+_HUGE = 1 << 63  # beyond the integers of torch and numpy
 _MODULE = re.compile(r"\b(?:\w+\.)+(?=[A-Z])")
 
 
@@ -51,8 +51,9 @@ def fits(value: Any, hint: Any) -> bool:
         return isinstance(value, hint)
     if hint is int or hint is float:
         number = int if hint is int else (int, float)
-        holds = hint is float or not isinstance(value, int) or abs(value) < _HUGE
-        return isinstance(value, number) and not isinstance(value, bool) and holds
+        if isinstance(value, bool) or not isinstance(value, number):
+            return False
+        return hint is float or abs(value) < _HUGE
     if isinstance(value, Mapping):
         return _mapping_fits(value, origin or hint, parts)
     if isinstance(value, Sequence) and not isinstance(value, str):

@@ -206,8 +206,9 @@ def _is_end(
         return False  # "[...]" stands for words left out
     if len(run) > 1 and not following.isalnum() and _mentions(text, start):
         return following in _QUOTES  # press "?" (or "h")
+    # below U+0590: Latin, Greek, Cyrillic and Armenian
     if following < "\u0590" and _is_inserted(text, start, place, last):
-        return False  # of Latin, Greek, Cyrillic or Armenian
+        return False
     said = following in "\u2013\u2014" and run[-1] in _CLOSE_QUOTES
     if said or run[0] != "." or run[1:2] in _PLAIN_SET:
         return _ends_question(text, match, place, last, run, gap, next_word)
