@@ -7,15 +7,20 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 BIPE := $(BIN)/bipe
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
+PIP_IS_WHOLE := "from importlib.metadata import files; import pip, sys; \
+	sys.exit(not all(map(lambda file: file.locate().exists(), files('pip'))))"
+# pip writes INSTALLER when the files of a package are there: one without was interrupted, and would pass as installed.
+INSTALL := find .venv/lib -name '*.dist-info' ! -exec test -e {}/INSTALLER \; -prune -exec rm -rf {} + && \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 # pip compiles nothing: a module is compiled when it is first imported, and kept even where a container forbids it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo docs lock arithmetic segmentation encodings encodings_bilevel test fuzz test_hf test_hf_oldest check format clean
+.PHONY: demo docs lock arithmetic segmentation encodings encodings_bilevel test fuzz test_hf test_hf_oldest test_lightning_oldest check format clean
 
 # One model per core, each on one thread: more tokens per second in all than one after another on every core.
 DEMO := experiment=demo
-CORES := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
+# nproc prints OMP_NUM_THREADS where it is set.
+CORES := $(shell env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc 2>/dev/null || sysctl -n hw.ncpu)
 demo: export OMP_NUM_THREADS := 1
 demo: .venv/demo.done
 	$(BIPE) prepare $(DEMO)
@@ -76,17 +81,22 @@ encodings_bilevel: encodings
 	$(BIPE) report $(TWICE) 'report.runs=["runs/compare/*_?","runs/compare_bilevel/*_?"]'
 
 test: .venv/dev.done
-	$(BIN)/python -m pytest -n auto --dist loadfile --ignore tests/bipe/hf
-	@$(MAKE) --no-print-directory test_hf test_hf_oldest
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --ignore tests/bipe/hf
+	@$(MAKE) --no-print-directory test_hf test_hf_oldest test_lightning_oldest
 
 # With transformers, which the tests before do without.
 test_hf: .venv/hf.done
-	$(BIN)/python -m pytest -n auto --dist loadfile tests/bipe/hf tests/test_rooms.py tests/trust/test_names.py
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder tests/bipe/hf tests/test_rooms.py tests/trust/test_names.py
 
 # The lower bound of the extra `hf`, found before the newer one of constraints.txt. What it needs is the same.
 OLDEST := .venv/transformers-5.20.0
 test_hf_oldest: $(OLDEST)
 	PYTHONPATH=$(OLDEST) $(BIN)/python -m pytest -m oldest_transformers tests/bipe/hf
+
+# Our modules in a Trainer of the oldest Lightning whose users are served, found before the newer one.
+OLDEST_LIGHTNING := .venv/lightning-2.4.0
+test_lightning_oldest: $(OLDEST_LIGHTNING)
+	PYTHONPATH=$(OLDEST_LIGHTNING) $(BIN)/python -m pytest -m oldest_lightning tests/train/test_own_trainer.py
 
 # The tests that draw their examples, with sixteen times as many.
 fuzz: .venv/dev.done
@@ -96,7 +106,7 @@ docs: .venv/docs.done
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 # From PyPI alone, whatever this machine is set up to use: hashes of its files for every system.
-lock: .venv/bin/python
+lock: .venv/created
 	$(INSTALL) uv
 	env -u PIP_FIND_LINKS -u UV_FIND_LINKS $(BIN)/uv pip compile --no-config --quiet --universal --python-version 3.11 \
 		--generate-hashes --no-annotate --no-header \
@@ -112,18 +122,22 @@ format: .venv/dev.done
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-.venv/bin/python:
+# An environment whose creation failed or was killed has a python but no whole pip, and is made again; one
+# that is whole is kept, whoever made it.
+.venv/created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "bipe needs Python 3.11 or newer; this is $$($(PYTHON) -V). make PYTHON=..."; exit 1; }
-	$(PYTHON) -m venv .venv
+	@$(BIN)/python -c $(PIP_IS_WHOLE) 2>/dev/null || { rm -rf .venv && $(PYTHON) -m venv .venv; } || \
+		{ rm -rf .venv; echo "bipe needs python -m venv (Debian: apt install python3-venv)"; exit 1; }
+	@touch $@
 
 # A target is touched when its install is complete, so that a broken one is done again.
-.venv/demo.done: .venv/bin/python pyproject.toml constraints.txt
+.venv/demo.done: .venv/created pyproject.toml constraints.txt
 	@echo "Installing into .venv (a few minutes the first time) ..."
 	@$(INSTALL) -e '.[demo]'
 	@touch $@
 
-.venv/dev.done: .venv/bin/python pyproject.toml constraints.txt
+.venv/dev.done: .venv/created pyproject.toml constraints.txt
 	@echo "Installing into .venv (a few minutes the first time) ..."
 	@$(INSTALL) -e '.[dev]'
 	@touch $@
@@ -140,6 +154,12 @@ $(OLDEST): .venv/hf.done
 	@rm -rf $@ $@.part
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile --target $@.part \
 		transformers==$(@:.venv/transformers-%=%)
+	@mv $@.part $@ && touch $@
+
+$(OLDEST_LIGHTNING): .venv/dev.done
+	@rm -rf $@ $@.part
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile --target $@.part \
+		lightning==$(@:.venv/lightning-%=%)
 	@mv $@.part $@ && touch $@
 
 clean:

@@ -24,7 +24,6 @@ from segmenters import (
     Official,
     Pattern,
     RandomCuts,
-    Records,
     Segmenter,
     Sentences,
     Stride,
@@ -32,9 +31,8 @@ from segmenters import (
     Turns,
 )
 from segmenters.documents.mixed import FORMATS
-from segmenters.records.records import FORMATS as RECORDS
 from segmenters.registry import LANGUAGES
-from tests.segmenters.record_samples import SNIPPETS, text_of
+from tests.segmenters.samples import SNIPPETS
 
 UNITS = (
     *("'", '"', "\"'", "(", ")", "[", "]", "{", "}", "<", ">", "()", "[]", "{}", "][", "([{"),
@@ -160,7 +158,6 @@ def samples() -> dict[str, Sample]:
         "pattern": (Pattern(ends=r"[.!?]\s+"), _PROSE),
         "lines": (Lines(), _PYTHON),
         "auto": (Auto(), _PROSE),
-        **{f"records {name}": (Records(format=name), text_of(name)) for name in RECORDS},
         **mixed,
         **code,
     }

@@ -1,8 +1,8 @@
 """The memory of live tensors, counted as operations make and drop their storages.
 
 Unlike the memory of the process, it does not depend on what an allocator keeps, and counts only
-tensors: the plans of train/fit/memory.py are checked against it, on the CPU, where nothing
-else counts. What a kernel takes inside itself is not seen.
+tensors: tests use it on the CPU in place of the counters of a GPU, and benchmarks to find peaks.
+What a kernel takes inside itself is not seen.
 """
 
 from __future__ import annotations

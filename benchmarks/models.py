@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from bipe import Decoder, DecoderConfig, Positions
 from bipe.loss import summed_cross_entropy
-from train.launch.composition import register_resolvers
+from train.config import register_resolvers
 
 SEGMENT = 25  # tokens
 BIPE = ("BiPE-RoPE", "BiPE-ALiBi")

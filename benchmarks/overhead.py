@@ -79,7 +79,6 @@ def command(words: list[str], steps: int) -> Times:
 def by_lightning(known: Times, steps: int) -> Times:
     """Train by Lightning's trainer and our module, without callbacks of ours and without logs."""
     times, module = Times(), LMModule(known.config, known.options)
-    known.rows.consumed_rows = 0
     with quiet():
         lightning.Trainer(
             max_steps=steps, max_epochs=-1, accelerator="cpu", logger=False, callbacks=[times],

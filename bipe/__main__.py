@@ -18,10 +18,10 @@ def main() -> int:
     """Run the command on the words of the process; return the exit status."""
     for room in ROOMS:
         spec = find_spec(room)
-        found = Path(spec.origin or room) if spec else Path(room)
-        if found.absolute() != Path(__file__).absolute().parents[1] / room / "__init__.py":
+        folder = Path(spec.origin or room) if spec else Path(room)
+        if folder.absolute() != Path(__file__).absolute().parents[1] / room / "__init__.py":
             print(
-                f"bipe: {found} hides bipe's own package {room}: rename it, or remove its folder "
+                f"bipe: {folder} hides bipe's own package {room}: rename it, or remove its folder "
                 "from PYTHONPATH",
                 file=sys.stderr,
             )

@@ -80,16 +80,16 @@ def explained(call: Callable[P, T]) -> Callable[P, T]:
             if isinstance(error, RuntimeError) and type(error) is not RuntimeError:
                 raise  # out of memory, for example, is no matter of types
             try:
-                given = inspect.signature(call).bind(*args, **kwargs).arguments
+                bound = inspect.signature(call).bind(*args, **kwargs).arguments
             except TypeError:  # too many arguments or too few
                 raise error from None
             hints = hints_of(call)
-            for name, value in given.items():
+            for name, value in bound.items():
                 hint = hints.get(name, Any)
                 described = isinstance(value, Mapping) and inspect.isclass(hint)
                 if not (isinstance(value, hint) if described else fits(value, hint)):
-                    told = f"{name} must be {readable(hint, value)}, was: {_seen(value)}"
-                    raise TypeError(told) from error
+                    message = f"{name} must be {readable(hint, value)}, was: {_seen(value)}"
+                    raise TypeError(message) from error
             raise
 
     return made
@@ -119,7 +119,7 @@ def members(hint: Any) -> tuple[Any, ...]:
     if origin is Annotated:
         return members(parts[0])
     if origin in (Union, types.UnionType):
-        return tuple(one for part in parts for one in members(part))
+        return tuple(member for part in parts for member in members(part))
     return (hint,)
 
 
@@ -185,7 +185,7 @@ def _seen(value: Any) -> str:
 
 def instead(name: str, error: Exception) -> str:
     """Return what to do about a class that cannot be imported, or nothing."""
-    home, _, own = name.rpartition(".")
+    home, _, last = name.rpartition(".")
     package = name.partition(".")[0]
     if isinstance(error, ModuleNotFoundError) and error.name == package:
         return f"; run bipe in the folder of {package}.py, or move it to the folder of --config-dir"
@@ -198,8 +198,8 @@ def instead(name: str, error: Exception) -> str:
         classes = (x for x in vars(inner).values() if inspect.isclass(x))
         names = (x.__name__ for x in classes if x.__module__ == inner.__name__)
         found |= {name.lower(): f"{inner.__name__}.{name}" for name in names}
-    close = difflib.get_close_matches(own.lower(), found, n=1)
-    return "".join(f"; did you mean {found[each]!r}?" for each in close)
+    close = difflib.get_close_matches(last.lower(), found, n=1)
+    return "".join(f"; did you mean {found[match]!r}?" for match in close)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

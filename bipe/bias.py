@@ -215,12 +215,12 @@ class ContentBias(OfIds):
     def added(
         self, q: Tensor, k: Tensor, plain: Tensor, allowed: Tensor, *, spread: bool = False
     ) -> Tensor:
-        found = self.encoding.content(q, k, plain, self.q_ids, self.k_ids, allowed, self.state)
-        return found.to(plain.dtype)
+        added = self.encoding.content(q, k, plain, self.q_ids, self.k_ids, allowed, self.state)
+        return added.to(plain.dtype)
 
     def valued(self, weights: Tensor) -> Tensor | None:
-        own: Tensor | None = self.encoding.valued(weights, self.q_ids, self.k_ids, self.state)
-        return own
+        values: Tensor | None = self.encoding.valued(weights, self.q_ids, self.k_ids, self.state)
+        return values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,8 +236,8 @@ class GateBias(OfIds):
     encoding: Any
 
     def gates(self, layer: int, x: Tensor) -> Float[Tensor, "batch query head"]:
-        found: Tensor = self.encoding.gates(x, layer)
-        return found
+        gates: Tensor = self.encoding.gates(x, layer)
+        return gates
 
     def over(self, gates: Float[Tensor, "batch head key"]) -> RowBias:
         """Return the bias, given the gates of all keys."""
@@ -289,11 +289,11 @@ class SeparableSum(BiasSum, SeparableBias):
 
 def add_biases(*biases: Bias | None) -> Bias | None:
     """Add the biases of several encodings; separable ones stay so. None if there are none."""
-    for each in biases:
-        if each is not None and not isinstance(each, Bias):
+    for bias in biases:
+        if bias is not None and not isinstance(bias, Bias):
             raise TypeError(
                 "the bias of an encoding must be a Bias of bipe.bias, such as TableBias(function=, "
-                f"q_ids=, k_ids=), or None, was: {type(each).__name__}"
+                f"q_ids=, k_ids=), or None, was: {type(bias).__name__}"
             )
     parts = tuple(leaf for b in biases if b is not None for leaf in b.leaves())
     if len(parts) < 2:

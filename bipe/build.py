@@ -45,6 +45,8 @@ NAMES_CODE = "names_code"
 ALLOWED: tuple[str, ...] = ()  # packages of the user's own, as prefixes: ("yours.",)
 _ROOMS = ("bipe", "segmenters", "train")
 _LIBRARIES = ("torch", "lightning")
+# Of a description, the type that it stands for and its key: what it becomes.
+Later = Callable[[Mapping[str, Any], Any, str], Any]
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z][A-Za-z0-9_]*)+")
 
 
@@ -90,14 +92,52 @@ def build(
     packages. path: the key of the description, for messages. Raises ValueError with all faults;
     an error of a constructor gets the key of its description as `place`.
     """
+    faults, make = planned(description, kind, allowed=allowed, path=path)
+    if faults:
+        raise ValueError("; ".join(faults))
+    return make()
+
+
+def planned(
+    description: Any, kind: Any = ANY_KIND, *, allowed: tuple[str, ...] = ALLOWED, path: str = ""
+) -> tuple[list[str], Callable[[], Any]]:
+    """Return all faults of a description, and the function that builds what it names.
+
+    Arguments are those of `build`. The function is for a description without faults.
+    """
     plan = _Plan(allowed)
     try:
         make = plan.value(description, kind, path)
-        if plan.faults:
-            raise ValueError("; ".join(plan.faults))
-        return make()
     except RecursionError:
-        raise ValueError(f"{path or 'a description'} is nested too deeply") from None
+        return [f"{path or 'a description'} is nested too deeply"], lambda: None
+    return plan.faults, make
+
+
+def describe(value: Any) -> Any:
+    """Return plain data that `build` turns into an equal value; TypeError if there is none.
+
+    Plain data, dataclasses, and functools.partial of what a module defines can be described.
+    """
+    if isinstance(value, functools.partial) and not value.args:
+        arguments = {name: describe(part) for name, part in value.keywords.items()}
+        return {TARGET: _named(value.func), PARTIAL: True, **arguments}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in dataclasses.fields(value) if field.init]
+        return {TARGET: _named(type(value)), **{n: describe(getattr(value, n)) for n in names}}
+    if isinstance(value, Mapping):
+        return {str(key): describe(part) for key, part in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [describe(part) for part in value]
+    if isinstance(value, str | int | float | bool | None):
+        return value
+    raise TypeError(f"{value!r} is neither plain data nor a dataclass, nor a partial of a function")
+
+
+def _named(value: Any) -> str:
+    name = f"{value.__module__}.{value.__qualname__}"
+    if "<" in name or _imported(name) is not value:
+        raise TypeError(f"{name} cannot be imported by its name")
+    return name
 
 
 def find(name: Any, kind: Any = ANY_KIND, *, allowed: tuple[str, ...] = ALLOWED) -> Any:
@@ -110,26 +150,30 @@ def find(name: Any, kind: Any = ANY_KIND, *, allowed: tuple[str, ...] = ALLOWED)
         raise ValueError(f"{TARGET} is not allowed where a plain value is expected, was: {name!r}")
     if isinstance(name, str) and name in asked.names:
         return _imported(name)
-    own = _own(allowed)
+    prefixes = _own(allowed)
     homes = tuple(dict.fromkeys(home for kind in asked.kinds for home in _homes(kind)))
-    if not isinstance(name, str) or not _NAME.fullmatch(name) or not name.startswith(homes + own):
-        known = ", ".join((*homes, *own, *asked.names))
-        raise ValueError(f"{TARGET} must start with one of {known}, was: {name!r}{_cure(name)}")
-    if name.startswith(own):
+    if (
+        not isinstance(name, str)
+        or not _NAME.fullmatch(name)
+        or not name.startswith(homes + prefixes)
+    ):
+        choices = ", ".join((*homes, *prefixes, *asked.names))
+        raise ValueError(f"{TARGET} must start with one of {choices}, was: {name!r}{_cure(name)}")
+    if name.startswith(prefixes):
         reach(name.partition(".")[0])
     try:
         found = _imported(name)
     except (ImportError, AttributeError) as error:
-        told = f"{TARGET}: {name!r} cannot be imported ({error}){arguments.instead(name, error)}"
-        raise ValueError(told) from error
+        message = f"{TARGET}: {name!r} cannot be imported ({error}){arguments.instead(name, error)}"
+        raise ValueError(message) from error
     if not inspect.isclass(found):
         raise ValueError(f"{TARGET} must name a class ({asked}), was: {name!r}")
-    if not name.startswith(own) and not _is_public(found, name, homes):
+    if not name.startswith(prefixes) and not _is_public(found, name, homes):
         raise ValueError(
             f"{TARGET} must name a class by the module that defines or exports it, was: {name!r}, "
             f"which is {found.__module__}.{found.__qualname__}"
         )
-    kinds = (kind for kind in asked.kinds if name.startswith(_homes(kind) + own))
+    kinds = (kind for kind in asked.kinds if name.startswith(_homes(kind) + prefixes))
     if not any(_is_a(found, _class(kind)) for kind in kinds):
         raise ValueError(f"{TARGET} must name a subclass of {asked}, was: {name!r}")
     if inspect.isabstract(found) or getattr(found, "_is_protocol", False):
@@ -145,14 +189,12 @@ def faults_of(
     *,
     allowed: tuple[str, ...],
     name: str,
-    calls: bool = True,
 ) -> list[str]:
     """Return all faults of the arguments of a call, and of the calls inside them.
 
     A mapping that `schema` does not say the kind of may hold any of ANY_KIND. name: of the call.
-    calls: False leaves out the calls inside, so that nothing is imported.
     """
-    plan = _Plan(allowed, calls=calls)
+    plan = _Plan(allowed)
     try:
         plan.arguments(schema, arguments, "", name=name, loose=ANY_KIND)
     except RecursionError:
@@ -160,27 +202,58 @@ def faults_of(
     return plan.faults
 
 
+def sectioned(
+    arguments: Mapping[Any, Any], schema: Callable[..., Any], *, name: str, later: Later
+) -> Any:
+    """Return what a schema of sections makes of plain values; nothing is imported for it.
+
+    Dataclasses in its types are built; a description of anything else becomes what `later` makes of
+    it, its type and its key. Raises Faults.
+    """
+    plan = _Plan((), later=later)
+    try:
+        parts = plan.arguments(schema, arguments, "", name=name)
+    except RecursionError:
+        plan.faults.append("a value is nested too deeply")
+    if plan.faults:
+        raise Faults(plan.faults)
+    return schema(**{key: make() for key, make in parts.items()})
+
+
+class Faults(ValueError):
+    """All faults of a description, as `args`."""
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        super().__init__(*faults)
+
+
 class _Plan:
     """A walk over a description that collects its faults, and functions that build its parts."""
 
-    def __init__(self, allowed: tuple[str, ...], *, calls: bool = True) -> None:
-        self.allowed, self.calls, self.faults = allowed, calls, list[str]()
+    def __init__(self, allowed: tuple[str, ...], *, later: Later | None = None) -> None:
+        self.allowed, self.later, self.faults = allowed, later, list[str]()
 
     def value(self, value: Any, hint: Any, path: str, loose: Of | None = None) -> Callable[[], Any]:
+        if (later := self.later) is not None and isinstance(value, Mapping):
+            kind = section_of(hint)  # a mapping if it holds a description
+            if (kind is None or issubclass(kind, Mapping)) and _asked(hint, self.allowed):
+                return lambda: later(value, hint, path)
+            if TARGET in value:  # where plain data may be anything
+                return lambda: value
         if isinstance(value, Mapping) and TARGET in value:
-            if not self.calls:  # only faults are asked for
-                return lambda: None
             return self._call(value, _asked(hint, self.allowed) or loose, path)
         if isinstance(value, Mapping):
             if (section := section_of(hint)) is not None:
                 parts = self.arguments(section, value, path)
+                if later is not None:
+                    return lambda: section(**{key: make() for key, make in parts.items()})
             else:
                 inner, parts = _inner(hint, Mapping), {}
                 # Beside calls, what is none and has a fault is probably a misspelt name of one.
                 full = [k for k, v in value.items() if isinstance(v, Mapping) and TARGET in v]
-                for key, each in value.items():
+                for key, part in value.items():
                     place, before = _join(path, key), len(self.faults)
-                    parts[key] = self.value(each, inner, place)
+                    parts[key] = self.value(part, inner, place)
                     if full and key not in full and self.faults[before:]:
                         said = f"{place} does not exist (a new one needs {TARGET})"
                         self.faults[before:] = [f"{said}; {nearest(key, full)}"]
@@ -203,12 +276,15 @@ class _Plan:
             return lambda: None
         for key in getattr(target, NAMES_CODE, ()):
             self._permitted(given.get(key), _join(path, key))
-        parts = self.arguments(target, given, path, partial=partial)
+        cure = f", or {PARTIAL}: true, and the caller adds them" * (
+            asked is not None and asked.partial
+        )
+        parts = self.arguments(target, given, path, partial=partial, cure=cure)
 
         def make() -> Any:
-            made = {key: make() for key, make in parts.items()}
+            arguments = {key: make() for key, make in parts.items()}
             try:
-                return functools.partial(target, **made) if partial else target(**made)
+                return functools.partial(target, **arguments) if partial else target(**arguments)
             except Exception as error:
                 vars(error).setdefault("place", path)  # the innermost
                 raise
@@ -235,12 +311,15 @@ class _Plan:
         name: str | None = None,
         partial: bool = False,
         loose: Of | None = None,
+        cure: str = "",
     ) -> dict[str, Callable[[], Any]]:
-        """Check the arguments of a call; return functions that make them."""
+        """Check the arguments of a call; return functions that make them. cure: of missing ones."""
         parameters = inspect.signature(target).parameters
         hints, parts = hints_of(target), {}
         name = name or str(getattr(target, "__name__", target))
-        self.faults += _misnamed(given, parameters, hints, name=name, path=path, partial=partial)
+        self.faults += _misnamed(
+            given, parameters, hints, name=name, path=path, partial=partial, cure=cure
+        )
         for key, value in given.items():
             hint = hints.get(key, Any)
             if not fits(value, hint):
@@ -260,6 +339,7 @@ def _misnamed(
     name: str,
     path: str,
     partial: bool,
+    cure: str,
 ) -> Iterator[str]:
     """Yield a fault for each unknown argument, and one for all that are missing."""
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
@@ -277,7 +357,7 @@ def _misnamed(
         and p.name not in given
     ]
     if missing and not partial:
-        yield f"{path}: {name} also needs {', '.join(missing)}".removeprefix(": ")
+        yield f"{path}: {name} also needs {', '.join(missing)}{cure}".removeprefix(": ")
 
 
 def _asked(hint: Any, allowed: tuple[str, ...]) -> Of | None:
@@ -288,22 +368,22 @@ def _asked(hint: Any, allowed: tuple[str, ...]) -> Of | None:
         said = next((part for part in parts[1:] if isinstance(part, Of)), None)
         return said or _asked(parts[0], allowed)
     if origin in (Union, types.UnionType):
-        found = [one for part in parts if (one := _asked(part, allowed)) is not None]
+        kinds = [one for part in parts if (one := _asked(part, allowed)) is not None]
         return Of(
-            tuple(kind for one in found for kind in one.kinds),
-            tuple(name for one in found for name in one.names),
-            any(one.partial for one in found),
-        ) if found else None  # fmt: skip
+            tuple(kind for one in kinds for kind in one.kinds),
+            tuple(name for kind in kinds for name in kind.names),
+            any(kind.partial for kind in kinds),
+        ) if kinds else None  # fmt: skip
     if not inspect.isclass(hint):
         return None
     room, _, inside = hint.__module__.partition(".")
-    known = room in _ROOMS or (room in _LIBRARIES and inside)
-    return Of((hint,)) if known or f"{hint.__module__}.".startswith(_own(allowed)) else None
+    is_ours = room in _ROOMS or (room in _LIBRARIES and inside)
+    return Of((hint,)) if is_ours or f"{hint.__module__}.".startswith(_own(allowed)) else None
 
 
 def _own(allowed: tuple[str, ...]) -> tuple[str, ...]:
     """Return the prefixes of the user's own packages, which no room of ours is."""
-    prefixes = (f"{each.rstrip('.')}." for each in allowed)
+    prefixes = (f"{package.rstrip('.')}." for package in allowed)
     return tuple(prefix for prefix in prefixes if prefix.partition(".")[0] not in _ROOMS)
 
 
@@ -366,8 +446,8 @@ def reach(package: str, folder: str | None = None) -> None:
 def _cure(name: Any) -> str:
     """Return the words that let a package of the user's in, for a name that could be one."""
     package = str(name).partition(".")[0]
-    known = (*_ROOMS, *_LIBRARIES, *sys.stdlib_module_names)
-    if not isinstance(name, str) or not _NAME.fullmatch(name) or package in known:
+    taken = (*_ROOMS, *_LIBRARIES, *sys.stdlib_module_names)
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or package in taken:
         return ""
     return f"; to allow a class of your own package, add {_allowing(package)}"
 
@@ -391,6 +471,6 @@ class Bounded:
     __slots__ = ()
 
     def __post_init__(self) -> None:
-        for each in dataclasses.fields(self):  # type: ignore[arg-type]
-            if "least" in each.metadata:
-                require_at_least(each.metadata["least"], **{each.name: getattr(self, each.name)})
+        for part in dataclasses.fields(self):  # type: ignore[arg-type]
+            if "least" in part.metadata:
+                require_at_least(part.metadata["least"], **{part.name: getattr(self, part.name)})

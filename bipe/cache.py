@@ -110,8 +110,8 @@ class Cache:
         if self._positions is None:
             empty = at.map(lambda ids: _enlarged(ids, self.capacity, 0, axis=1))
             self._positions = replace(empty, packed=True, lengths=None)
-        for held, new in zip(self._positions.tensors(), at.tensors(), strict=True):
-            held[:, start:stop] = new
+        for old, new in zip(self._positions.tensors(), at.tensors(), strict=True):
+            old[:, start:stop] = new
         # One unpadded document per row needs no mask, and a later chunk continues it.
         self._unbroken = self._unbroken and not at.packed
         self._length = stop
@@ -129,14 +129,14 @@ class Cache:
     def held(self, scheme: Any, seen: Seen) -> Held:
         """Return what layers of a scheme that forgets hold, with room for the last `extend`."""
         assert self._positions is not None
-        held = self._held.setdefault(scheme, Held(self.batch, seen))
-        held.extend(self._positions, self._length, packed=not self._unbroken)
-        return held
+        keys = self._held.setdefault(scheme, Held(self.batch, seen))
+        keys.extend(self._positions, self._length, packed=not self._unbroken)
+        return keys
 
     @property
     def oldest(self) -> int:
         """Return the shortest length, other than 0, to which the cache can be rewound."""
-        return max((held.oldest for held in self._held.values()), default=0)
+        return max((keys.oldest for keys in self._held.values()), default=0)
 
     def append(
         self,
@@ -160,8 +160,8 @@ class Cache:
         if not length:
             self._unbroken = True
             self._held.clear()
-        for held in self._held.values():
-            held.rewind(length)
+        for keys in self._held.values():
+            keys.rewind(length)
 
     def select(self, rows: Tensor, *, shared: int = 0) -> None:
         """Keep these rows in this order (beams repeat some); their first `shared` tokens agree."""
@@ -244,8 +244,8 @@ class Held:
     def _at(self, at: Positions) -> Positions:
         index = self._index
         assert index is not None
-        found = at.map(lambda ids: ids.gather(1, index.clamp(min=0)).masked_fill(index < 0, 0))
-        return replace(found, document=found.document.masked_fill(index < 0, NO_DOCUMENT))
+        gathered = at.map(lambda ids: ids.gather(1, index.clamp(min=0)).masked_fill(index < 0, 0))
+        return replace(gathered, document=gathered.document.masked_fill(index < 0, NO_DOCUMENT))
 
     def _drop(self, at: Positions, new: int) -> None:
         """Drop what no later token sees, and make room for `new` tokens and half as many again."""
@@ -260,8 +260,8 @@ class Held:
             order = kept.byte().argsort(stable=True)[:, len(self) - int(count.max()) :]
             self._index = index.gather(1, order).masked_fill(~kept.gather(1, order), -1)
         self._room = max(_FIRST_CAPACITY, 3 * (len(self) + new) // 2)
-        for layer, held in self._layers.items():
-            self._layers[layer] = tuple(self._moved(x, order) for x in held)  # type: ignore[assignment]
+        for layer, keys in self._layers.items():
+            self._layers[layer] = tuple(self._moved(x, order) for x in keys)  # type: ignore[assignment]
 
     def _moved(self, x: Tensor, order: Tensor) -> Tensor:
         places = order[:, None, :, None].expand(-1, x.shape[1], -1, x.shape[3])
@@ -274,8 +274,8 @@ def _stored(
     """Write new keys and values before `stop`; return all that the layer has up to there."""
     if layer not in layers:
         layers[layer] = tuple(_enlarged(x, room, 0, axis=2) for x in new)  # type: ignore[assignment]
-    for held, x in zip(layers[layer], new, strict=True):
-        held[:, :, stop - x.shape[2] : stop] = x
+    for stored, x in zip(layers[layer], new, strict=True):
+        stored[:, :, stop - x.shape[2] : stop] = x
     keys, values = layers[layer]
     return keys[:, :, :stop], values[:, :, :stop]
 

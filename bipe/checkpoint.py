@@ -5,12 +5,9 @@ come from anyone: `load_model` compares all that config.json says of it (sealing
 the files would allocate, before anything is built (docs/trust.md).
 """
 
-import contextlib
 import dataclasses
 import os
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +23,13 @@ from bipe.encodings import Encoding, Scheme
 from bipe.encodings.base import as_scheme
 from bipe.sealing import (
     CONFIG,
-    UNLISTED,
-    UNSEALED,
     WEIGHTS,
     CheckpointError,
     Shapes,
     read_config,
-    read_object,
     read_shapes,
     require_unchanged,
+    whole_folder,
     write_config,
 )
 
@@ -55,17 +50,16 @@ def save_model(
 
     state: the weights, if the model itself has only a part of them (FSDP).
     notes: any JSON to store with the weights (row length, tokenizer, steps ...).
-    beside: contents of further files by name; config.json has the checksum of all but README and
-    LICENSE.
+    beside: contents of further files by name; config.json has the checksums of all.
     """
     state = dict(model.state_dict() if state is None else state)
     if model.config.tied_head:
         del state["head.weight"]  # safetensors refuses two names for one tensor
     state = {name: tensor.contiguous() for name, tensor in state.items()}
     content = {"decoder": dataclasses.asdict(model.config), "notes": dict(notes or {})}
-    with whole_folder(folder, beside or {}) as fresh:
+    with whole_folder(folder, beside) as fresh:
         save_file(state, fresh / WEIGHTS)
-        write_config(fresh, content, beside=[n for n in beside or () if not n.startswith(UNLISTED)])
+        write_config(fresh, content, beside=[*(beside or ())])
 
 
 def load_model(
@@ -77,23 +71,14 @@ def load_model(
     decoder = decoder_of(folder / CONFIG, content["decoder"], allowed=allowed)
     weights = folder / WEIGHTS
     try:
-        held = read_shapes(weights)
-        require_shapes(decoder, held, allowed=allowed)
+        shapes = read_shapes(weights)
+        require_shapes(decoder, shapes, allowed=allowed)
     except UNFIT as error:
         raise CheckpointError(f"{weights}: does not match {CONFIG}: {error}") from error
     require_unchanged(folder, content["files"])
     model = Decoder(decoder, allowed=allowed)
     load_weights(model, load_file(weights))
     return model, content["notes"]
-
-
-def seal_model(folder: str | os.PathLike[str]) -> None:
-    """Add checksums to a folder of the previous format, trusting its current files."""
-    folder = Path(folder)
-    content = read_object(folder / CONFIG)[1]
-    if content.get("format") != UNSEALED:
-        raise CheckpointError(f"{folder / CONFIG}: format must be {UNSEALED!r}")
-    write_config(folder, {"decoder": content["decoder"], "notes": content.get("notes", {})})
 
 
 def load_weights(model: Decoder, state: Mapping[str, Tensor]) -> None:
@@ -109,17 +94,19 @@ def require_shapes(
 ) -> None:
     """Raise ValueError unless the weights of a model have these shapes; allocates none of them."""
     tokens = (config.vocab_size, config.width)
-    own = held.get("tokens.weight")
-    require(own == tokens, str(tokens), **{"tokens.weight": own})
+    shape = held.get("tokens.weight")
+    require(shape == tokens, str(tokens), **{"tokens.weight": shape})
     # Before a loop over the layers that a header claims.
     if config.n_layer > len(held):
         raise ValueError(f"{len(held)} tensors are too few for n_layer={config.n_layer}")
     for _, node in nodes(config.encoding, "encoding"):
         ours = str(node.get(TARGET)).startswith("bipe.")
         for name in _WIDTHS if has_width_of_model(node) or not ours else _WIDTHS[1:]:
-            own, size = node.get(name), getattr(config, name)
-            if isinstance(own, int) and (own > size or (ours and own != size)):
-                raise ValueError(f"encoding.{name} must be that of the decoder, {size}, was: {own}")
+            shape, size = node.get(name), getattr(config, name)
+            if isinstance(shape, int) and (shape > size or (ours and shape != size)):
+                raise ValueError(
+                    f"encoding.{name} must be that of the decoder, {size}, was: {shape}"
+                )
     with torch.device("meta"):
         scheme = _without_values(config.encoding, allowed=allowed)
         _require_same(scheme, {name: held[name] for name in held if name in scheme})
@@ -134,26 +121,26 @@ def _without_values(encoding: Mapping[str, Any], *, allowed: tuple[str, ...]) ->
         if not allowed:
             raise
         return {}
-    return {f"scheme.{name}": tuple(each.shape) for name, each in scheme.state_dict().items()}
+    return {f"scheme.{name}": tuple(tensor.shape) for name, tensor in scheme.state_dict().items()}
 
 
 def _require_same(expected: Shapes, held: Shapes) -> None:
     for name in {**expected, **held}:
-        shape, own = expected.get(name), held.get(name)
-        require(shape == own, str(shape), **{name: own})
+        shape, actual = expected.get(name), held.get(name)
+        require(shape == actual, str(shape), **{name: actual})
 
 
 def _shapes_of(config: DecoderConfig, *, allowed: tuple[str, ...]) -> Shapes:
     """Return the shapes of a model's weights, from one block; the encoding is made for real."""
     model = Decoder(dataclasses.replace(config, n_layer=1), allowed=allowed)
-    found: dict[str, tuple[int, ...]] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
     for name, tensor in model.state_dict().items():
         inside = name.removeprefix("blocks.0.")
         same = [f"blocks.{i}.{inside}" for i in range(config.n_layer)] if inside != name else [name]
-        found |= dict.fromkeys(same, tuple(tensor.shape))
+        shapes |= dict.fromkeys(same, tuple(tensor.shape))
     if config.tied_head:
-        del found["head.weight"]
-    return found
+        del shapes["head.weight"]
+    return shapes
 
 
 def decoder_of(path: Path, given: dict[str, Any], *, allowed: tuple[str, ...]) -> DecoderConfig:
@@ -165,35 +152,3 @@ def decoder_of(path: Path, given: dict[str, Any], *, allowed: tuple[str, ...]) -
         return DecoderConfig(**given)
     except ValueError as error:
         raise CheckpointError(f"{path}: {error}") from error
-
-
-@contextlib.contextmanager
-def whole_folder(folder: str | os.PathLike[str], beside: Mapping[str, str]) -> Iterator[Path]:
-    """Give a new folder, which gets further files by name and the place of `folder` at the end."""
-    folder = Path(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    try:
-        for name, text in beside.items():
-            (fresh / name).write_text(text, encoding="utf-8", newline="\n")
-        yield fresh
-        for path in filter(Path.is_file, fresh.rglob("*")):
-            path.chmod(0o644)
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
-        _replace_folder(fresh, folder)
-    except BaseException:
-        shutil.rmtree(fresh, ignore_errors=True)
-        raise
-
-
-def _replace_folder(fresh: Path, folder: Path) -> None:
-    """Move `fresh` to the place of `folder`; os.replace refuses a folder that holds files."""
-    fresh.chmod(0o755)
-    if not folder.exists():
-        fresh.rename(folder)
-        return
-    old = Path(tempfile.mkdtemp(prefix=f".{folder.name}.old.", dir=folder.parent))
-    folder.rename(old / folder.name)
-    fresh.rename(folder)
-    shutil.rmtree(old)

@@ -77,9 +77,9 @@ class DecoderConfig:
                 raise TypeError(f"{name} must be int, was: {value!r}")
             require_at_least(1, **{name: value})
         require_at_least(1, n_kv_head=self.n_kv_head)
-        for name, known in (("qk_norm", ("both", "key")), ("qkv_bias", ("qkv", "qk"))):
-            value, rule = getattr(self, name), f"{', '.join(map(repr, known))} or None"
-            require(value in (None, *known), rule, **{name: value})
+        for name, choices in (("qk_norm", ("both", "key")), ("qkv_bias", ("qkv", "qk"))):
+            value, rule = getattr(self, name), f"{', '.join(map(repr, choices))} or None"
+            require(value in (None, *choices), rule, **{name: value})
         for name in ("norm_eps", "init_std"):
             value = getattr(self, name)
             require(0 <= value < float("inf"), "finite and at least 0", **{name: value})
@@ -116,9 +116,9 @@ def _require_sizes(config: DecoderConfig) -> None:
     """Raise ValueError for an encoding that is described for a model of other sizes."""
     for path, node in nodes(config.encoding, "encoding"):
         for key in ("n_head", "head_width", *(["width"] if has_width_of_model(node) else [])):
-            size, own = getattr(config, key), node.get(key)
-            if own is not None and own != size:
-                raise ValueError(f"{path}.{key} must be that of the model, {size}, was: {own}")
+            size, value = getattr(config, key), node.get(key)
+            if value is not None and value != size:
+                raise ValueError(f"{path}.{key} must be that of the model, {size}, was: {value}")
 
 
 class Projection(nn.Linear):
@@ -267,9 +267,11 @@ class Decoder(nn.Module):
         at: Positions,
         *,
         cache: Cache | Context | None = None,
+        inputs: list[Tensor] | None = None,
     ) -> Float[Tensor, "b t c"]:
         """Return hidden states after the final norm; `cache` has the earlier tokens and gets these.
 
+        inputs: gets the input of each block.
         tokens: ids, or vectors instead of their embeddings. With a `Context` as the cache, tokens
         are this device's part of rows that several devices share.
         """
@@ -291,15 +293,17 @@ class Decoder(nn.Module):
         x = self.tokens(tokens) if tokens.ndim == 2 else tokens
         x = self.scheme.embed(x, at)
         # By scheme: layers of one scheme share its rotation and its attention.
-        made: dict[int, tuple[Rotation | None, Attention, Append]] = {}
+        prepared: dict[int, tuple[Rotation | None, Attention, Append]] = {}
         for index, block in enumerate(self.blocks):
             scheme = of_layer(self.scheme, index)
-            if id(scheme) not in made:
-                made[id(scheme)] = self._attention(scheme, at, keys_at, cache, dtype=x.dtype)
-            rotation, attend, append = made[id(scheme)]
+            if id(scheme) not in prepared:
+                prepared[id(scheme)] = self._attention(scheme, at, keys_at, cache, dtype=x.dtype)
+            rotation, attend, append = prepared[id(scheme)]
             if isinstance(attend, InLayer):
                 attend = dataclasses.replace(attend, layer=index)
             keep = None if append is None else functools.partial(append, index)
+            if inputs is not None:
+                inputs.append(x)
             if self.recompute and torch.is_grad_enabled():
                 # Nothing in a block is random, so no generator's state needs to be kept.
                 alone = functools.partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
@@ -324,8 +328,8 @@ class Decoder(nn.Module):
         far = far_of(scheme)
         if far is not None:
             if far.forgets and isinstance(cache, Cache) and cache.drops:
-                held = cache.held(scheme, functools.partial(seen_later, scheme))
-                keys_at, append = held.positions, held.append
+                keys = cache.held(scheme, functools.partial(seen_later, scheme))
+                keys_at, append = keys.positions, keys.append
             # Each pass rotates keys in its own way, so the cache keeps them unrotated.
             attend = pass_attention(scheme, q_at=at, k_at=keys_at, dtype=dtype, path=self.attention)
             return None, attend, append
@@ -369,14 +373,14 @@ class Decoder(nn.Module):
 
         One matrix at a time is in memory, so that a sharded model can keep a part of each.
         """
-        own = {
+        stds = {
             f"{place}.{name}": std
             for place, part in self.named_modules()
             if isinstance(part, Encoding)
             for name, std in part.starts().items()
         }
         for name, parameter in self.named_parameters():
-            std = own.get(name, self.config.init_std if parameter.ndim > 1 else None)
+            std = stds.get(name, self.config.init_std if parameter.ndim > 1 else None)
             if std is None:
                 continue
             # torch's CPU generator uses only 32 bits of a seed.

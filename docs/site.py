@@ -27,8 +27,14 @@ ROOT = Path(__file__).parents[1]
 MODULES = (
     *("segmenters", "bipe", "bipe.encodings", "bipe.extension", "bipe.generation", "bipe.layouts"),
     *("bipe.hf", "bipe.bias", "bipe.rotation", "bipe.checkpoint", "train.evals.loop"),
-    *("train.evals.rows", "train.data.rows.datamodule", "train.fit.module", "train.fit.optim"),
-    *("train.fit.training",),
+    *(
+        "train",
+        "train.evals.rows",
+        "train.data.rows.datamodule",
+        "train.fit.module",
+        "train.fit.optim",
+    ),
+    *("train.fit.optim", "train.fit.training"),
 )
 SETTINGS, COMMANDS = "reference/settings.md", "reference/commands.md"
 COPIED = {"index.md": "README.md", "changelog.md": "CHANGELOG.md"}
@@ -123,7 +129,7 @@ def page_of(place: str) -> str | None:
 
 
 def _commands() -> str:
-    from train.cli import COMMANDS as commands
+    from train.launch.commands import WORDS as commands
 
     text = ["# Commands", "", "The output of `bipe COMMAND --help`.", ""]
     for name, does in commands.items():

@@ -1,4 +1,4 @@
-"""Cut text into segments of prose, code, proofs and records, and align the cuts with tokens.
+"""Cut text into segments of prose, code and proofs, and align the cuts with tokens.
 
     cuts = Sentences().cut(text)                        # int64 [segments + 1] characters
     anchors = ByteTable.from_vocabulary(vocabulary).anchors(text, ids)
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from segmenters.proofs.latex import LaTeXProofs
     from segmenters.proofs.layout import Agda, Lean
     from segmenters.prose.sentences import Sentences
-    from segmenters.records.records import Records
     from segmenters.streaming.id_table import IdTable
     from segmenters.streaming.online import Online, TokenMarker
     from segmenters.turns.turns import Turns
@@ -69,7 +68,6 @@ __all__ = [
     "Online",
     "Pattern",
     "RandomCuts",
-    "Records",
     "Repository",
     "Segmenter",
     "SegmenterError",
@@ -103,7 +101,6 @@ _NAMES = {
     "proofs.latex": "LaTeXProofs",
     "proofs.layout": "Agda Lean",
     "prose.sentences": "Sentences",
-    "records.records": "Records",
     "streaming.id_table": "IdTable",
     "streaming.online": "Online TokenMarker",
     "turns.turns": "Turns",

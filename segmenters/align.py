@@ -196,8 +196,8 @@ class ByteTable:
         """
         index, sizes = np.asarray(ids, dtype=np.int64), np.asarray(counts, dtype=np.int64)
         lengths = self.lengths.take(index, mode="clip")
-        known = (index >= 0) & (index < len(self.lengths)) & (lengths >= 0)
-        before = np.concatenate([[0], np.cumsum(np.where(known, lengths, _NEVER))])
+        valid = (index >= 0) & (index < len(self.lengths)) & (lengths >= 0)
+        before = np.concatenate([[0], np.cumsum(np.where(valid, lengths, _NEVER))])
         edges = np.concatenate([[0], np.cumsum(sizes)])
         spelt = np.diff(before[edges])
         ascii_only = all(map(str.isascii, parts))
@@ -206,7 +206,7 @@ class ByteTable:
         exact = spelt == size + np.asarray(prefixes, dtype=np.int64)
         base = np.cumsum(size) - size
         shift = np.repeat(base - np.asarray(prefixes, dtype=np.int64) - before[edges[:-1]], sizes)
-        starts, lengths = before[:-1] + shift, np.where(known, lengths, 0)
+        starts, lengths = before[:-1] + shift, np.where(valid, lengths, 0)
         characters = np.fromiter(map(len, parts), dtype=np.int64, count=len(parts))
         first = np.cumsum(characters) - characters
         # The anchors of parts that are not spelt must not reach into the parts after them.
@@ -277,8 +277,8 @@ def _first_visible(space: _Mask, starts: Anchors, ends: Anchors) -> Anchors:
     if len(leading):
         visible = np.flatnonzero(~space)
         place = np.searchsorted(visible, starts[leading])
-        found = np.append(visible, len(space))[place]
-        anchors[leading] = np.where(found < ends[leading], found, starts[leading])
+        firsts = np.append(visible, len(space))[place]
+        anchors[leading] = np.where(firsts < ends[leading], firsts, starts[leading])
     return np.maximum.accumulate(np.where(filled, anchors, 0))
 
 
@@ -333,16 +333,16 @@ def segment_ids(
     require_type("segmenter", segmenter, Segmenter)
     table = ByteTable.of_tokenizer(fast)
     rows = [texts] if isinstance(texts, str) else [*texts]
-    made: dict[str, list[Any]] = {
+    ids_of: dict[str, list[Any]] = {
         name: [] for name in ("input_ids", "segment_marks", "inter_ids", "intra_ids")
     }
     for text, encoding in zip(rows, fast.encode_batch(rows), strict=True):
         marks = mark(anchors_of_encoding(text, encoding, table), (segmenter.cut(text),))
         starts, places = marks & SEGMENT > 0, np.arange(len(marks))
         real = np.array(encoding.attention_mask, dtype=bool)
-        made["input_ids"].append(np.array(encoding.ids, dtype=np.int64)[real])
-        made["segment_marks"].append(marks)
-        made["inter_ids"].append(np.cumsum(starts) - 1)
+        ids_of["input_ids"].append(np.array(encoding.ids, dtype=np.int64)[real])
+        ids_of["segment_marks"].append(marks)
+        ids_of["inter_ids"].append(np.cumsum(starts) - 1)
         first = np.maximum.accumulate(np.where(starts, places, 0))
-        made["intra_ids"].append(places - first)
-    return {name: held[0] for name, held in made.items()} if isinstance(texts, str) else made
+        ids_of["intra_ids"].append(places - first)
+    return {name: ids[0] for name, ids in ids_of.items()} if isinstance(texts, str) else ids_of

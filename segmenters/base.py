@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from itertools import chain, islice, repeat
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -46,8 +46,8 @@ class SegmenterError(ValueError):
 
     def __str__(self) -> str:
         places = (("document", self.document), ("character", self.offset))
-        known = (f"{name} {value!r}: " for name, value in places if value is not None)
-        return "".join(known) + self.message
+        parts = (f"{name} {value!r}: " for name, value in places if value is not None)
+        return "".join(parts) + self.message
 
     def in_document(self, document: str) -> SegmenterError:
         """Return the same error with the id of the document in which it arose."""
@@ -60,19 +60,27 @@ _TALLY: ContextVar[Counter[str] | None] = ContextVar("tally", default=None)
 @contextmanager
 def tallied() -> Iterator[Counter[str]]:
     """Count the characters that each rule cuts in the block, where rules `tally` them."""
-    found: Counter[str] = Counter()
-    token = _TALLY.set(found)
+    counts: Counter[str] = Counter()
+    token = _TALLY.set(counts)
     try:
-        yield found
+        yield counts
     finally:
         _TALLY.reset(token)
 
 
-def tally(rule: str, characters: int) -> None:
-    """Report which rule cut some text, where that depends on the text or the installation."""
-    found = _TALLY.get()
-    if found is not None and characters:
-        found[rule] += characters
+def tally(rule: str, characters: int) -> bool:
+    """Report which rule cut some text, where that depends on the text or the installation.
+
+    Returns whether somebody counts it.
+    """
+    counts = _TALLY.get()
+    if counts is not None and characters:
+        counts[rule] += characters
+    return counts is not None
+
+
+# What segmenters `tally` where they gave up on text that is never closed.
+UNCLOSED: Final = "unclosed comment, string or quotation"
 
 
 def shares_of(segmenter: Segmenter, rules: Mapping[str, int], length: int) -> dict[str, int]:
@@ -109,14 +117,26 @@ def nested(ends: Iterable[Iterable[int] | Cuts], length: int, *, count: int) -> 
     An end moves to the next cut of the finer level: a segment belongs where it begins.
     """
     levels: list[Cuts] = []
-    for own in islice(chain(ends, repeat(())), count):
-        cuts = cuts_from_ends(own, length)
+    for level_ends in islice(chain(ends, repeat(())), count):
+        cuts = cuts_from_ends(level_ends, length)
         if levels:
             finer = levels[-1]
             cuts = finer[np.searchsorted(finer, cuts)]
             cuts = np.concatenate((cuts[:1], cuts[1:][cuts[1:] > cuts[:-1]]))
         levels.append(cuts)
     return tuple(levels)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ruling:
+    """What a rule decided about a place where a segment ends or could have ended."""
+
+    place: int  # characters from the start of the text
+    ends: bool
+    rule: str  # its name, in words
+
+
+END_OF_TEXT = "end of text"  # the rule at the end of every text
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -128,6 +148,8 @@ class Segmenter(ABC):
 
     # Raise it in a subclass whose rule changes: shards made by the old rule no longer match.
     version: ClassVar[int] = 1
+    # The name of the only rule of a subclass, for `why`; its class is named by default.
+    rule: ClassVar[str] = ""
 
     @property
     @abstractmethod
@@ -151,6 +173,26 @@ class Segmenter(ABC):
         if not isinstance(text, str):
             raise TypeError(f"text must be a str, was: {type(text).__name__}")
         return cuts_from_ends(self._ends(text), len(text))
+
+    def why(self, text: str) -> list[Ruling]:
+        """Return the rule at each place where a segment ends or could have ended, in order.
+
+        The places of those that end one are `cut(text)[1:]`. Raises TypeError as `cut` does.
+        """
+        if not isinstance(text, str):
+            raise TypeError(f"text must be a str, was: {type(text).__name__}")
+        return self._why(text)
+
+    def _why(self, text: str) -> list[Ruling]:
+        """Return what `why` does: by default one rule for all cuts."""
+        return self.rulings(self.cut(text), self.rule or type(self).__name__)
+
+    @staticmethod
+    def rulings(cuts: Cuts, rule: str) -> list[Ruling]:
+        """Return the cuts of a text as what one rule decided, but for the end of the text."""
+        ends = cuts[1:].tolist()
+        inner = [Ruling(place, True, rule) for place in ends[:-1]]
+        return inner + [Ruling(place, True, END_OF_TEXT) for place in ends[-1:]]
 
     @property
     def level_names(self) -> tuple[str, ...]:
@@ -324,12 +366,12 @@ class Window(Machine):
 
     def _read(self, text: str) -> list[int]:
         window = self.tail + text
-        known, start = len(self.tail), self.size - len(self.tail)
+        size, start = len(self.tail), self.size - len(self.tail)
         self.tail = window[-self.before :]
         if not any(trigger in window for trigger in self.triggers):
             return []
         cuts = self.segmenter.cut(window)[1:-1].tolist()
-        return [start + cut for cut in cuts if cut >= known]
+        return [start + cut for cut in cuts if cut >= size]
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -360,7 +402,7 @@ class Nested(Machine):
         """Return the cuts up to `known` at which, or before which, an end of the level lies."""
         self.cuts += cuts
         self.ends += ends
-        found: list[int] = []
+        verdicts: list[int] = []
         count, past = bisect_right(self.cuts, known), 0
         for cut in self.cuts[:count]:
             first = past
@@ -368,9 +410,9 @@ class Nested(Machine):
             while past < len(self.ends) and self.ends[past] <= cut:
                 past += 1
             if past > first:
-                found.append(cut)
+                verdicts.append(cut)
         del self.cuts[:count], self.ends[:past]
-        return found
+        return verdicts
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)

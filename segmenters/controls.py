@@ -57,6 +57,7 @@ class Pattern(Segmenter):
 class Newline(Segmenter):
     r"""Ends a segment after each "\n"; a blank line is a segment of its own."""
 
+    rule = "line end"
     lookahead = 0
 
     def _ends(self, text: str) -> Cuts:
@@ -80,9 +81,9 @@ class Official(Segmenter):
 
     def _ends(self, text: str) -> Cuts:
         data = utf8(text)
-        found = data == _NEWLINE
-        found[1:] |= (data[1:] == _PERIOD) & (data[:-1] == _SPACE)
-        return characters(np.flatnonzero(found) + 1, data, text)
+        is_end = data == _NEWLINE
+        is_end[1:] |= (data[1:] == _PERIOD) & (data[:-1] == _SPACE)
+        return characters(np.flatnonzero(is_end) + 1, data, text)
 
     def machine(self) -> Machine:
         return Window(segmenter=self, before=2, triggers="\n.")
@@ -235,9 +236,9 @@ class _Either(Machine):
         return sorted({*self.waiting, *self.inner.close(), *self.clauses.close()})
 
     def _read(self, text: str) -> list[int]:
-        known = sorted({*self.waiting, *self.inner.push(text), *self.clauses.push(text)})
-        self.waiting = [cut for cut in known if cut > self.decided]
-        return [cut for cut in known if cut <= self.decided]
+        places = sorted({*self.waiting, *self.inner.push(text), *self.clauses.push(text)})
+        self.waiting = [cut for cut in places if cut > self.decided]
+        return [cut for cut in places if cut <= self.decided]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

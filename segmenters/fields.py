@@ -28,19 +28,37 @@ def texts(meta: Mapping[str, Any]) -> dict[str, str]:
     flat: dict[str, Any] = {}
     for field in NESTING_FIELDS:
         flat |= _mapping(meta.get(field))
-    found = {str(key): _text(value) for key, value in (flat | dict(meta)).items()}
-    return {key: value for key, value in found.items() if value}
+    values = {str(key): _text(value) for key, value in (flat | dict(meta)).items()}
+    return {key: value for key, value in values.items() if value}
 
 
 def kept_fields(row: Mapping[str, Any], keys: Sequence[str], *, whole: bool) -> dict[str, Any]:
-    """Return the named fields of a row, nested ones nested; `whole`: also what is no short name."""
-    kept = {key: row[key] for key in keys if _is_short(row.get(key)) or (whole and key in row)}
+    """Return the named fields of a row, nested ones nested.
+
+    `keys`: dotted where they are nested ("repo.name"); plain ones count in NESTING_FIELDS, too.
+    `whole`: also what is no short name.
+    """
+    kept: dict[str, Any] = {}
+    for key in keys:
+        outer, dot, inner = key.partition(".")
+        if key in row:
+            if whole or _is_short(row[key]):
+                kept[key] = row[key]
+        elif dot and (nested := kept_fields(_mapping(row.get(outer)), [inner], whole=whole)):
+            kept[outer] = _merged(kept.get(outer), nested)
     for field in NESTING_FIELDS:
-        nested = _mapping(row.get(field))
-        inner = {key: nested[key] for key in keys if _is_short(nested.get(key))}
-        if inner:
-            kept[field] = inner
+        there = _mapping(row[field]) if field in row else {}
+        if inside := {key: there[key] for key in keys if there and _is_short(there.get(key))}:
+            kept[field] = _merged(kept.get(field), inside)
     return kept
+
+
+def _merged(first: object, second: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested fields with further ones."""
+    merged = dict(first) if isinstance(first, Mapping) else {}
+    for key, value in second.items():
+        merged[key] = _merged(merged.get(key), value) if isinstance(value, Mapping) else value
+    return merged
 
 
 def language_of_fields(meta: Mapping[str, Any]) -> str | None:
@@ -62,8 +80,8 @@ def path_of(
 
 def suffix_of(fields: Mapping[str, str]) -> str | None:
     """Return the file suffix among the fields, with its dot: ".py"."""
-    found = next((fields[field] for field in SUFFIX_FIELDS if fields.get(field)), "")
-    return "." + found.strip().lstrip(".").lower() if found.strip(" .") else None
+    suffix = next((fields[field] for field in SUFFIX_FIELDS if fields.get(field)), "")
+    return "." + suffix.strip().lstrip(".").lower() if suffix.strip(" .") else None
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

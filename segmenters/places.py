@@ -94,13 +94,13 @@ def characters(
     """Convert increasing byte offsets, each at the start of a character, to character offsets."""
     if len(data) == len(text):
         return places
-    found, before = places.copy(), 0  # bytes that do not start a character
+    counts, before = places.copy(), 0  # bytes that do not start a character
     for start in range(0, len(data) + 1, _BLOCK):
         inside = np.flatnonzero((data[start : start + _BLOCK] & 0xC0) == 0x80)
         first, last = rows_of(places, start, start + _BLOCK)
-        found[first:last] -= before + inside.searchsorted(places[first:last] - start)
+        counts[first:last] -= before + inside.searchsorted(places[first:last] - start)
         before += len(inside)
-    return found
+    return counts
 
 
 def rows_of(places: npt.NDArray[Any], *keys: int, side: Literal["left", "right"] = "left") -> Any:
@@ -112,8 +112,8 @@ def line_ends(data: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
     """Return where physical lines end, in bytes of UTF-8."""
     # int32, if twice the places fit, takes half of the memory.
     kind = np.int64 if len(data) >= 1 << 30 else np.int32
-    found = [_line_ends(data, start).astype(kind) for start in range(0, len(data) or 1, _BLOCK)]
-    return found[0] if len(found) == 1 else np.concatenate(found)
+    blocks = [_line_ends(data, start).astype(kind) for start in range(0, len(data) or 1, _BLOCK)]
+    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
 
 def _line_ends(data: npt.NDArray[np.uint8], start: int) -> npt.NDArray[np.int64]:

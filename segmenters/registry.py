@@ -19,7 +19,7 @@ from segmenters.base import Segmenter, SegmenterError
 # Names of conf/segmenter, and some more, that differ from those of their classes only in capitals.
 _ALIKE = (
     *("agda", "coq", "hol", "isabelle", "lean", "lines", "metamath", "mixed", "mizar", "newline"),
-    *("official", "pattern", "records", "sentences", "tptp", "turns"),
+    *("official", "pattern", "sentences", "tptp", "turns"),
 )
 _OTHERS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "arithmetic": ("ArithmeticSteps", {}),
@@ -56,15 +56,17 @@ def segmenter_class(name: str) -> type[Segmenter]:
 
 def make(name: str, **parameters: Any) -> Segmenter:
     """Return the segmenter that SEGMENTERS names; `parameters` override those in it."""
-    given = {**SEGMENTERS[name][1], **parameters}
-    if isinstance(given.get("of"), str):
-        given["of"] = make(given["of"])
-    return segmenter_class(name)(**given)
+    arguments = {**SEGMENTERS[name][1], **parameters}
+    if isinstance(arguments.get("of"), str):
+        arguments["of"] = make(arguments["of"])
+    return segmenter_class(name)(**arguments)
 
 
 @lru_cache(maxsize=64)
 def of_kind(kind: str) -> Segmenter:
     """Return the segmenter for a route or for the kind of a document's part."""
+    if kind == "markup":  # a line end may end a heading or an item
+        return make("sentences", line_ends="auto")
     return make(_KINDS.get(kind, kind))
 
 
@@ -113,15 +115,15 @@ def language_of(path: str | PurePath) -> str | None:
 
 def known_language(name: str) -> str | None:
     """Return the language of a name or alias in any case, or None."""
-    known = name.strip().lower()
-    known = _ALIASES.get(known, known)
-    return known if known in LANGUAGES else None
+    language = name.strip().lower()
+    language = _ALIASES.get(language, language)
+    return language if language in LANGUAGES else None
 
 
 def language_named(name: str) -> str:
     """Return the language of a name; raise ValueError, with the nearest name, if it is unknown."""
-    if found := known_language(name):
-        return found
+    if language := known_language(name):
+        return language
     near = difflib.get_close_matches(name.strip().lower(), (*LANGUAGES, *_ALIASES), n=1)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     raise ValueError(
@@ -137,35 +139,35 @@ def language_of_script(text: str) -> str | None:
 
 def route_of_file(path: PurePath) -> str | None:
     """Return the route of a file name in lower case, by the whole name or by its suffix."""
-    found = _BY_FILE.get(path.name) or _BY_SUFFIX.get(path.suffix)
-    return found or ("code" if language_of(path.name) else None)
+    route = _BY_FILE.get(path.name) or _BY_SUFFIX.get(path.suffix)
+    return route or ("code" if language_of(path.name) else None)
 
 
 def route_of_language(name: str, *, is_code: bool) -> str | None:
     """Return the route of a programming language by its name in a data set."""
     # Codes of natural languages ("en") have none; those that name both ("cs") count only in code.
-    known = "-".join(name.lower().replace("_", " ").replace("-", " ").split())
-    if not known or (known in _BOTH and not is_code and name.islower()):
+    words = "-".join(name.lower().replace("_", " ").replace("-", " ").split())
+    if not words or (words in _BOTH and not is_code and name.islower()):
         return None
-    return _BY_NAME.get(known) or ("code" if known_language(name) else None)
+    return _BY_NAME.get(words) or ("code" if known_language(name) else None)
 
 
 def route_of_set(name: str) -> str | None:
     """Return the route of a data set, `LOOKED_INTO` or `PAPERS`; only letters and digits count."""
-    known = name.lower()
-    plain = (_NOT_A_NAME.sub("", word) for word in (known, _SEPARATOR.split(known)[0]))
+    lower = name.lower()
+    plain = (_NOT_A_NAME.sub("", word) for word in (lower, _SEPARATOR.split(lower)[0]))
     return next((route for word in plain if (route := _BY_SET.get(word))), None)
 
 
 def installed(*packages: str) -> dict[str, str]:
     """Return the versions of packages on which cuts depend; SegmenterError if one is not known."""
-    found = {}
+    numbers = {}
     for name in packages:
         try:
-            found[name] = metadata.version(name)
+            numbers[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             raise SegmenterError(
                 f"cuts depend on the version of {name}, which has no package metadata: "
                 f"pip install --force-reinstall {name}"
             ) from None
-    return found
+    return numbers

@@ -14,6 +14,11 @@ def visible(text: str) -> str:
     return text.replace("\r\n", "\n").translate(_VISIBLE)
 
 
+def escaped(text: str) -> str:
+    r"""Return a name or message in one line, with escapes for what would steer a terminal: \x1b."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
 def plural(name: str) -> str:
     """Return the plural of the name of a level or a unit."""
     if name[-1:] == "y" and name[-2:-1] not in "aeou":

@@ -5,8 +5,8 @@
     found = together(function, *arguments)      on each of two ranks
 
 Popen and run are those of `subprocess`, and what they start is a process like any other, with a
-pid, pipes, a session, signals and a status of its own; it only starts in 0.05 s, not in 4. So does
-the second rank of a training that it starts.
+pid, pipes, a session, signals and a status of its own; it only starts in 0.05 s, not in 4. So do
+the ranks of a training that it starts.
 A variable that Python itself reads (PYTHONHASHSEED) has no effect; other programs start as ever.
 """
 
@@ -31,9 +31,12 @@ from pathlib import Path
 from subprocess import PIPE
 from types import ModuleType
 
+from train import ranks
+
 ROOT = Path(__file__).parents[1]
-IMPORTED = ("torch", "lightning", "hydra", "torch.distributed.fsdp", "train.commands.pretrain",
-            "train.launch.composition", "train.launch.start", "train.launch.run")  # fmt: skip
+IMPORTED = ("torch", "lightning", "hydra", "torch.distributed.fsdp", "torch.distributed.launcher",
+            "train.commands.pretrain", "train.launch.composition", "train.launch.start",
+            "train.launch.run")  # fmt: skip
 LIMIT_S = 300
 _Popen = subprocess.Popen  # a test may put ours in its place
 
@@ -226,16 +229,8 @@ def _become(asked, streams):
 
 
 def _run_asked(asked):
-    """Run the words; a process for a second rank is forked before, while there are no threads."""
-    if any(word.startswith(("trainer=", "trainer.devices=")) for word in asked["words"]):
-        receive, send = os.pipe()
-        if (pid := os.fork()) == 0:
-            os.close(send)
-            with os.fdopen(receive, "rb") as pipe:
-                message = pipe.read()
-            return _run_asked(json.loads(message)) if message else os._exit(0)
-        os.close(receive)
-        subprocess.Popen = _second_rank(pid, send)
+    """Run the words; the ranks that they start are forked like this process itself."""
+    ranks.START = "fork"
     os.chdir(asked["cwd"])
     os.environ.clear()
     os.environ.update(asked["env"])
@@ -250,22 +245,3 @@ def _run_asked(asked):
     else:
         sys.modules["__main__"] = main = ModuleType("__main__")
         exec(compile(what, "<string>", "exec"), vars(main))
-
-
-def _second_rank(pid, send):
-    """Return a Popen whose first process of Lightning's is one that is there already."""
-
-    class Rank(_Popen):
-        def _execute_child(self, *given):
-            nonlocal pid
-            args, cwd, env = given[0], given[5], given[6]
-            words = [word for word in args[1:] if word != "-P"]
-            if words[:2] != ["-m", "train.cli"] or pid is None:
-                return super()._execute_child(*given)
-            self.pid, pid, self._child_created = pid, None, True
-            asked = {"words": words, "cwd": str(cwd or Path.cwd()), "env": dict(env or os.environ)}
-            asked["mask"] = [*map(int, signal.pthread_sigmask(signal.SIG_BLOCK, ()))]
-            with os.fdopen(send, "wb") as pipe:
-                pipe.write(json.dumps(asked).encode())
-
-    return Rank

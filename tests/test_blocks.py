@@ -18,14 +18,12 @@ from subprocess import PIPE, STDOUT
 import pytest
 
 from tests.processes import run
-from train.commands import segment
-from train.config import Config
 from train.launch import composition, sweeps
-from train.launch.commands import STUDIES, find
-from train.launch.words import read
+from train.launch.commands import COMMANDS, STUDIES, find, settled
+from train.launch.reader import read
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "PYPI.md", *sorted((ROOT / "docs").glob("*.md"))]
 TEXTS = {path.name: path.read_text(encoding="utf-8") for path in PAGES}
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 BLOCKS = [(name, *block) for name, text in TEXTS.items() for block in BLOCK.findall(text)]
@@ -126,6 +124,10 @@ def commands():
 ALL = sorted(set(commands()))
 
 
+# Named in a sentence; what they need is left out.
+NAMES = [[name] for name, command in COMMANDS.items() if not command.composes]
+
+
 @pytest.mark.parametrize(("page", "words"), ALL, ids=[" ".join(w)[:60] for _, w in ALL])
 def test_a_command_is_one_that_would_start(page, words):
     program, *words = words
@@ -135,15 +137,15 @@ def test_a_command_is_one_that_would_start(page, words):
         return
     if program != "bipe" or not words or words[0] == "COMMAND":
         return
-    if [each for each in SPARED if each in " ".join(words)] or words == ["segment"]:
+    if [each for each in SPARED if each in " ".join(words)] or words in NAMES:
         return
     if words[0] == "help" or {"--help", "--config-file"} & {*words}:
         return
     command, rest = find(words)
-    if command.name == "segment":
-        segment._parser().parse_args(rest)
-    elif command.name in STUDIES:
+    if command.name in STUDIES:
         composed(words)
+    else:
+        read(command, rest)
 
 
 def phony():
@@ -155,13 +157,16 @@ def composed(words):
     """Compose every trial of a command and check it; nothing runs."""
     typed = read(*find(words))
     name = typed.study.name
-    if not typed.has("multirun"):
-        trials = [composition.composed(typed)]
-    else:
-        with sweeps.composed_sweep(typed) as made:
-            load = made.context.config_loader.load_sweep_config
-            each = [list(trial.words) for trial in sweeps.combinations(made)]
-            trials = [load(made.master, trial) for trial in (each[0], each[-1])]
-    for config in trials:
-        plain = composition.resolved(name, config, notes=[])
-        Config.from_config({key: value for key, value in plain.items() if key != "hydra"})
+    with composition.opened(typed) as overrides:
+        if not typed.has("multirun"):
+            whole = composition.whole(overrides)
+            configs = [composition.configuration(whole, typed.study, overrides, typed.options)]
+        else:
+            made = sweeps.Sweep.of(typed, overrides)
+            trials = list(made.combinations())
+            configs = [made.composed(trial)[0] for trial in (trials[0], trials[-1])]
+    for config in configs:
+        if typed.study.trains:
+            settled(name, config, notes=[])
+        else:
+            config.check()

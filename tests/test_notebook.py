@@ -38,3 +38,12 @@ def test_the_cells_run_in_order(monkeypatch):
     assert len(losses) == 2 and max(losses) < 2.9  # 5.5 without training, 3.3 by frequencies alone
     assert all(curve[0] < 2.9 for curve in names["curves"].values())
     assert "The data is " in printed and len(names["written"].tokens) == 120
+
+
+def test_outside_of_a_checkout_the_text_is_python_s_documentation(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = ["".join(cell["source"]) for cell in CELLS if cell["cell_type"] == "code"]
+    (cell,) = [source for source in code if "corpus =" in source]
+    names: dict = {}
+    exec(compile(cell.partition("tokens =")[0], "cell", "exec", dont_inherit=True), names)
+    assert len(names["corpus"]) > 100_000 and "statement" in names["corpus"]

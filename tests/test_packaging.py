@@ -1,19 +1,25 @@
 """Containerfile and requirements.lock fit pyproject.toml, constraints.txt and .dockerignore.
 
-No image is built here and nothing is fetched: only what can be read off the files is tested.
+No image is built here and nothing is fetched: only what can be read off the files is tested, and
+what the Makefile does with an environment whose installation was interrupted.
 """
 
 import re
+import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 ROOT = Path(__file__).parents[1]
+WORKFLOWS = ROOT / ".github" / "workflows"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 LINES = (ROOT / "Containerfile").read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
 
@@ -87,3 +93,72 @@ def test_the_lock_has_the_versions_of_the_constraints_and_hashes_of_all():
     groups = (project["optional-dependencies"][name] for name in ("code", "demo", "hf", "scrolls"))
     asked = {re.match(r"[\w.-]+", each)[0] for each in sum(groups, project["dependencies"])}
     assert {canonicalize_name(name) for name in asked} <= versions.keys()
+
+
+def make(target, folder, *words):
+    """Make a target of a folder with the project's Makefile alone."""
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, folder)
+    return subprocess.run(
+        ["make", "-s", target, f"PYTHON={sys.executable}", *words],
+        cwd=folder, capture_output=True, text=True,
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_an_environment_without_a_whole_pip_is_made_again(tmp_path):
+    python = tmp_path / ".venv" / "bin" / "python"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", python.parents[1]], check=True)
+    made = make(".venv/created", tmp_path)
+    assert made.returncode == 0, made.stderr
+    place = subprocess.run(
+        [python, "-c", "import pip; print(pip.__file__)"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    Path(place.stdout.strip()).unlink()  # killed while it was copied
+    (tmp_path / ".venv" / "created").unlink()
+    assert make(".venv/created", tmp_path).returncode == 0
+    subprocess.run([python, "-m", "pip", "--version"], check=True, capture_output=True)
+
+
+def test_a_python_without_venv_is_named_and_leaves_nothing(tmp_path):
+    broken = tmp_path / "python"
+    fails = '[ "$1" != -m ] || { mkdir -p .venv/bin; exit 1; }'
+    broken.write_text(f'#!/bin/sh\n{fails}\nexec {sys.executable} "$@"\n')
+    broken.chmod(0o755)
+    made = make(".venv/created", tmp_path, f"PYTHON={broken}")
+    assert made.returncode and "python3-venv" in made.stdout
+    assert not (tmp_path / ".venv").exists()
+
+
+def test_packages_whose_installation_was_interrupted_are_installed_again(tmp_path):
+    site = tmp_path / ".venv" / "lib" / "python3" / "site-packages"
+    for name, files in {"whole": ["METADATA", "INSTALLER"], "half": ["METADATA"]}.items():
+        (site / f"{name}.dist-info").mkdir(parents=True)
+        for file in files:
+            (site / f"{name}.dist-info" / file).touch()
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir()
+    python.write_text('#!/bin/sh\necho "$@"\n')
+    python.chmod(0o755)
+    (tmp_path / ".venv" / "created").touch()
+    made = make(".venv/demo.done", tmp_path)
+    assert made.returncode == 0 and "pip install" in made.stdout
+    assert [path.name for path in site.iterdir()] == ["whole.dist-info"]
+    assert (tmp_path / ".venv" / "demo.done").exists()
+
+
+def test_workflows_run_what_there_is_on_every_python_that_the_package_names():
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in WORKFLOWS.glob("*.yml")}
+    assert {"tests", "docs", "release"} <= texts.keys()
+    jobs = {name: [*yaml.safe_load(text)["jobs"].values()] for name, text in texts.items()}
+    (tests,) = jobs["tests"]
+    named = re.findall(r"Python :: (3\.\d+)$", "\n".join(PROJECT["project"]["classifiers"]), re.M)
+    assert tests["strategy"]["matrix"]["python"] == named
+    assert named[0] in PROJECT["project"]["requires-python"]
+    steps = [step for held in jobs.values() for job in held for step in job["steps"]]
+    commands = [step["run"] for step in steps if "run" in step]
+    assert "bash .ci/run" in commands
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"^make (\w+)", "\n".join(commands), re.MULTILINE):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target

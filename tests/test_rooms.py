@@ -56,7 +56,6 @@ PUBLIC = {
         "Online",
         "Pattern",
         "RandomCuts",
-        "Records",
         "Repository",
         "Segmenter",
         "SegmenterError",
@@ -92,14 +91,14 @@ PUBLIC = {
         "SegmentingTokenizer",
         "bilevel",
     ],
-    "train": [],
+    "train": ["evaluate", "extend", "prepare", "pretrain", "retrofit", "scrolls"],
 }
 # The floors of each room from the ground up: a file imports from its own floor and from below,
 # wherever in the file the import is. The longest name that fits decides where a file belongs.
 FLOORS = {
     "segmenters": """
         places fields random_numbers checks wording base align registry levels controls prose code
-        proofs records documents turns streaming show token_files
+        proofs documents turns streaming show token_files
     """,
     "bipe": """
         arguments build sealing positions bias rotation loss cache random_positions
@@ -107,8 +106,8 @@ FLOORS = {
         __main__
     """,
     "train": """
-        errors stop ranks disk data.reading data.tokenizing data.store data.preparing data.rows
-        data tasks config fit.flops fit.watching fit evals report commands launch cli
+        errors words stop ranks disk data.reading data.tokenizing data.store data.preparing
+        data.rows data tasks config fit.flops fit.watching fit evals report commands launch cli
     """,
 }
 # A file of less than this many lines, encodings aside, is here with its reason.
@@ -116,11 +115,13 @@ SHORT = 60
 REASONS = {
     "bipe/__main__.py": "the console script",
     "segmenters/checks.py": "checks that all segmenters share",
-    "segmenters/prose/openings.py": "sentences that start without a sign before them",
+    "segmenters/prose/endings/habits.py": "how sentences begin, which has nothing to do with",
+    "segmenters/prose/endings/language.py": "the language of a text",
     "segmenters/prose/thai.py": "the only file that imports PyThaiNLP",
     "segmenters/random_numbers.py": "one generator for two rooms",
-    "train/commands/after/words.py": "the words of two commands, without Hydra",
+    "train/commands/after/convert.py": "one file a command",
     "segmenters/wording.py": "the words of messages, for rooms that show no segments",
+    "train/commands/during/evaluation.py": "named by the configuration",
     "train/commands/export.py": "one file a command",
     "train/tasks/arithmetic/symbols.py": "a tokenizer, named by the configuration",
 }
@@ -194,14 +195,14 @@ def test_a_back_end_is_imported_at_the_top_of_its_own_file_only(package):
     assert holders == ([LAZY[package]] if LAZY[package] else [])
 
 
-def test_no_file_is_longer_than_400_lines():
+def test_no_file_is_longer_than_500_lines():
     places = (*ROOMS, "conf", "tests", "benchmarks")
     lengths = {
         str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines())
         for place in places
         for path in files(place)
     }
-    assert {path: count for path, count in lengths.items() if count > 400} == {}
+    assert {path: count for path, count in lengths.items() if count > 500} == {}
 
 
 def test_every_module_says_what_it_is():
@@ -235,7 +236,7 @@ def test_what_is_public_is_frozen(name):
 
 
 def test_the_commands_are_frozen():
-    from train.cli import COMMANDS as commands
+    from train.launch.commands import WORDS as commands
 
     assert list(commands) == COMMANDS
 
@@ -265,7 +266,6 @@ def test_the_commands_are_frozen():
             "import train.commands.evaluate, train.commands.generate",
             HF | {"lightning", "pandas", "torch._dynamo"},
         ),
-        ("import train.commands.pretrain, torchmetrics", HF | {"scipy", "matplotlib"}),
     ],
 )
 def test_what_is_cheap_loads_nothing_heavy(program, unwanted):
@@ -393,3 +393,43 @@ def test_below_the_commands_nothing_takes_the_configuration():
                 kinds = [ast.unparse(each.annotation) for each in arguments if each.annotation]
                 takers += [f"{name}.{node.name}" for kind in kinds if "Config" in kind.split(".")]
     assert takers == []
+
+
+# os._exit is documented; torch's processors, kernels and fused optimizers have no public names.
+_ALLOWED_PRIVATE = {
+    *("_exit", "_is_avx512_bf16_supported", "_is_amx_tile_supported", "_step_supports_amp_scaling"),
+    *("_scaled_dot_product_flash_attention_for_cpu",),
+    *("_scaled_dot_product_flash_attention_for_cpu_backward",),
+}
+
+
+def test_train_touches_nothing_private_of_others():
+    """The next release of Lightning, Hydra, submitit or wandb may change what begins with _."""
+    trees = {path: ast.parse(path.read_text()) for room in ROOMS for path in files(room)}
+    nodes = [(path, node) for path, tree in trees.items() for node in ast.walk(tree)]
+    ours = {"_replace", "_asdict", "_fields"}
+    for _, node in nodes:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            ours.add(node.name)
+        elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            ours.add(node.id if isinstance(node, ast.Name) else node.attr)
+    touches = []
+    for path, node in nodes:
+        names = []
+        if isinstance(node, ast.Attribute):
+            names = [node.attr]
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("getattr", "setattr"):
+            names = [str(getattr(node.args[1], "value", ""))]
+        elif isinstance(node, ast.Import):
+            names = [part for alias in node.names for part in alias.name.split(".")]
+        elif (
+            isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] not in ROOMS
+        ):
+            parts = (node.module or "").split(".")
+            names = [*parts, *(alias.name for alias in node.names)]
+        touches += [
+            (path.name, node.lineno, name) for name in names
+            if name.startswith("_") and not name.startswith("__")
+            and name not in ours | _ALLOWED_PRIVATE and (ROOT / "train") in path.parents
+        ]  # fmt: skip
+    assert touches == []

@@ -112,6 +112,7 @@ def test_every_command_has_its_help(command, pages):
     assert f"bipe {command}" in section and len(section.splitlines()) > 5
 
 
+@pytest.mark.slow
 def test_mkdocs_builds_the_site_without_a_warning(packages, tmp_path):
     words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)

@@ -5,6 +5,7 @@ Help and errors of the command line import nothing heavy, so that they are insta
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -13,12 +14,12 @@ from contextlib import suppress
 from bipe import __version__
 from train import stop
 from train.errors import EXIT_FAULT, ConfigError, is_mendable
-from train.launch.commands import COMMANDS as _COMMANDS
-from train.launch.commands import HELP, Command, find, loaded
+from train.launch.commands import HELP, WORDS, find
+from train.launch.reader import read
 from train.ranks import rank
+from train.words import Command, loaded
 
-# The first words, with what they do: of several commands with one word, that of the word alone.
-COMMANDS = {each.word: _COMMANDS.get(each.word, each).does for each in _COMMANDS.values()}
+_ABOUT = ("-V", "--version")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -26,9 +27,11 @@ def main(argv: list[str] | None = None) -> int:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # closed by the caller: no other file may take its number
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
+    # It warns in two lines of a home that is missing, which concerns its cache of fonts alone.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
-        with stop.heard_or_not(), stop.stopping():
-            status = _main(sys.argv[1:] if argv is None else argv)
+        with stop.stopping():
+            status = _run(sys.argv[1:] if argv is None else argv)
             sys.stdout.flush()
             return status
     except BrokenPipeError:  # the reader has closed the pipe
@@ -43,56 +46,58 @@ def main(argv: list[str] | None = None) -> int:
             raise
         if isinstance(error, ConfigError) and rank():
             return EXIT_FAULT  # all processes of a run find the same, and one says it
-        from train.launch.composition import explained
-
-        return _fault(explained(error))
+        return _fault(str(error).strip(), status=getattr(error, "status", EXIT_FAULT))
 
 
-def _main(words: list[str]) -> int:
-    if words[:1] in (["-V"], ["--version"]):
-        from importlib.metadata import version
+def _run(typed: list[str]) -> int:
+    if not typed or typed[0] in (*_ABOUT, "help", *HELP):
+        return _about(typed)
+    command, rest = find(typed)
+    # Behind a command that has other words than ours, help is its own.
+    if {*HELP} & {*(rest[:1] if command.rest else rest)}:
+        return _help(command, rest)
+    words = read(command, rest)
+    if command.composes:
+        from train.launch.start import start
 
-        number = __version__
-        with suppress(Exception):  # a checkout that is not installed has no metadata
-            number = version("bipe")
-        print(f"bipe {number}")
-    elif not {*words[:1]} - {"help", *HELP} and len(words) < 2:  # no words, or only such a one
-        from train.launch.help_pages import usage
-
-        print(usage())
-    elif words[0] in ("help", *HELP):  # of a command, a group or a key
-        of_command = words[1:] if words[1] in COMMANDS else ["pretrain", *words[1:]]
-        # --help, so that the first word of several commands is enough.
-        command, rest = find([*of_command, "--help"])
-        return _run(command, ["--help", *rest[:-1]])
-    else:
-        return _run(*find(words))
-    return 0 if words else EXIT_FAULT
-
-
-def _run(command: Command, rest: list[str]) -> int:
-    called = next((command.elsewhere[key] for word in rest
-                   if (key := word.partition("=")[0]) in command.elsewhere), None)  # fmt: skip
-    if command.own_words:
-        called = command.call
-    elif asked := {*HELP} & {*rest}:
-        from train.launch.help_pages import help_page
-
-        print(help_page(command, rest[rest.index(asked.pop()) + 1 :]))
-        return 0
-    if called is None:
-        from train.launch import start
-        from train.launch import words as typed
-
-        return start.start(typed.read(command, rest))
+        return start(words)
     try:
-        return int(loaded(called)(rest) or 0)
+        return int(loaded(command.call)(words) or 0)
     except BrokenPipeError:
         raise
     except OSError as error:
         if error.filename is not None:
             raise
         raise ConfigError(f"{command.word}: {error}") from error  # a disk that fails
+
+
+def _about(words: list[str]) -> int:
+    """Print the version, the usage, or the help of a command, a group or a key."""
+    if words[:1] and words[0] in _ABOUT:
+        from importlib.metadata import version
+
+        number = __version__
+        with suppress(Exception):  # a checkout that is not installed has no metadata
+            number = version("bipe")
+        print(f"bipe {number}")
+    elif len(words) < 2:
+        from train.launch.help_pages import usage
+
+        print(usage())
+    else:
+        of_command = words[1:] if words[1] in WORDS else ["pretrain", *words[1:]]
+        # --help, so that the first word of several commands is enough.
+        command, rest = find([*of_command, "--help"])
+        return _help(command, ["--help", *rest[:-1]])
+    return 0 if words else EXIT_FAULT
+
+
+def _help(command: Command, rest: list[str]) -> int:
+    from train.launch.help_pages import help_page
+
+    at = next(at for at, word in enumerate(rest) if word in HELP)
+    print(help_page(command, rest[at + 1 :]))
+    return 0
 
 
 def _fault(message: str, *, status: int = EXIT_FAULT) -> int:

@@ -13,7 +13,7 @@ signals (signal.set_wakeup_fd): Python's handlers wait for the main thread, whic
 collective for minutes.
 
 What a process says may be read by nobody any more: a training outlives the terminal, the pipe or
-the parent that it was started from (`heard_or_not`), and whoever ends it ends it (`end_process`).
+the parent that it was started from (`stopping`, `tell`).
 """
 
 import errno
@@ -23,10 +23,11 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, suppress
+from dataclasses import dataclass
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 _NAMES = ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2")
 SIGNALS = tuple(signal.Signals[name] for name in _NAMES if hasattr(signal, name))
@@ -42,6 +43,7 @@ AGAIN = "run the same command again to resume"
 _requested: signal.Signals | None = None
 _deferring = 0
 _watching = False
+_handled: list[signal.Signals] = []
 _imported = time.time()
 
 
@@ -96,25 +98,27 @@ def stopping() -> Iterator[None]:
 
     One of several ranks only sets the flag until they agree, since the others wait for it. What
     nohup ignores stays ignored; SIGINT, which shells ignore for jobs in the background, does not.
+    What is written to sys.stderr in the block is lost where it cannot be written.
     """
-    global _requested, _watching, _deferring
+    global _requested, _watching, _deferring, _handled
     if _watching or threading.current_thread() is not threading.main_thread():
         yield
         return
+    stderr = redirect_stderr(_Stderr(sys.stderr))  # type: ignore[type-var]
     _requested, _watching = None, True
     _deferring = int(os.environ.get("WORLD_SIZE", "1") != "1")
     heard, told = os.pipe()
     os.set_blocking(told, False)
     before = {each: signal.getsignal(each) for each in SIGNALS}
-    handled = [each for each in SIGNALS if (each.name, before[each]) != _NOHUP]
+    _handled = handled = [each for each in SIGNALS if (each.name, before[each]) != _NOHUP]
     wakeup = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
     thread = threading.Thread(target=_listen, args=(heard,), name="stop", daemon=True)
     thread.start()
     for each in handled:
         signal.signal(each, _handle)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, handled)  # see Launcher in train/fit/parallel
     try:
-        yield
+        with stderr:
+            yield
     finally:
         for each in handled:
             signal.signal(each, before[each])
@@ -123,6 +127,18 @@ def stopping() -> Iterator[None]:
         thread.join()
         os.close(heard)
         _requested, _watching, _deferring = None, False, 0
+
+
+def handled() -> Sequence[signal.Signals]:
+    """Return the signals that stop this process; not those that nohup has it ignore."""
+    return _handled if _watching else SIGNALS
+
+
+def heard_again() -> None:
+    """Take back, in `stopping`, the signals for which a library has set handlers of its own."""
+    if _watching and threading.current_thread() is threading.main_thread():
+        for each in _handled:
+            signal.signal(each, _handle)
 
 
 def _handle(signum: int, frame: FrameType | None) -> None:
@@ -172,7 +188,9 @@ def _seconds_left() -> float | None:
 
 def _forget_in_child() -> None:
     """Give a forked process the system's handlers: it must not write into its parent's pipe."""
+    global _requested, _watching, _deferring
     if _watching:
+        _requested, _watching, _deferring = None, False, 0
         signal.set_wakeup_fd(-1)
         for each in SIGNALS:
             if signal.getsignal(each) is _handle:
@@ -182,11 +200,11 @@ def _forget_in_child() -> None:
 os.register_at_fork(after_in_child=_forget_in_child)
 
 
+@dataclass
 class _Stderr:
     """A stream whose faults are nobody's; one that is gone becomes the null device."""
 
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
+    _stream: Any
 
     def write(self, text: str) -> int:
         self._try(lambda: self._stream.write(text))
@@ -209,28 +227,12 @@ class _Stderr:
                     os.close(null)
 
 
-def heard_or_not() -> redirect_stderr[Any]:
-    """Let what is written to sys.stderr in the block be lost rather than raise."""
-    return redirect_stderr(_Stderr(sys.stderr))  # type: ignore[type-var]
-
-
-def end_process(status: int, text: str, *, before: Callable[[], object]) -> NoReturn:
-    """Say why, call `before`, and end this process, whatever becomes of both."""
-    try:
-        if text:
-            _tried(lambda: print(text, file=sys.stderr, flush=True))
-        before()
-        _tried(sys.stdout.flush)
-    finally:
-        os._exit(status)
-
-
-def _tried(write: Callable[[], object]) -> None:
-    """Write for a while; nobody may be reading, and the pipe be full."""
+def tell(text: str) -> None:
+    """Print on sys.stderr, for a while: nobody may be reading, and the pipe be full."""
 
     def quietly() -> None:
         with suppress(OSError, ValueError):
-            write()
+            print(text, file=sys.stderr, flush=True)
 
     thread = threading.Thread(target=quietly, daemon=True)
     thread.start()

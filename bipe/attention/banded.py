@@ -67,8 +67,11 @@ def exact_banded_attention(
     """Do the same without gradients, in float32 as exactly as attention without a bias.
 
     A row added to finished scores costs them digits: with slopes of 96 up to 4e-4 of an output at
-    700 tokens. As features (fused.py) it costs none, for a tenth more time.
+    700 tokens. As features (fused.py) it costs none, for a tenth more time. Raises ValueError where
+    gradients are asked for.
     """
+    if q.requires_grad and torch.is_grad_enabled():
+        raise ValueError("attention path 'exact_banded' has no gradients; set attention=auto")
     query, key = q.shape[2], k.shape[2]
     if q.dtype != torch.float32:  # not worth the time in other dtypes
         if query == key < WORTH_FROM:
@@ -138,13 +141,13 @@ def _parts(first: Tensor, q: Tensor, k: Tensor, chunk: int) -> Iterator[_Part]:
         yield _Part(slice(None), slice(0, query), slice(past, key), slice(0, past))
         return
     for number, heads in enumerate(first.tolist()):
-        own = slice(past + number * chunk, min(past + (number + 1) * chunk, key))
-        queries = slice(own.start - past, own.stop - past)
+        last = slice(past + number * chunk, min(past + (number + 1) * chunk, key))
+        queries = slice(last.start - past, last.stop - past)
         begin = 0
         for head in range(1, len(heads) + 1):
             if head == len(heads) or abs(heads[head] - heads[begin]) > _GROUP_GAP:
-                visited = slice(min(heads[begin:head]), own.start)
-                yield _Part(slice(begin, head), queries, own, visited)
+                visited = slice(min(heads[begin:head]), last.start)
+                yield _Part(slice(begin, head), queries, last, visited)
                 begin = head
 
 
@@ -161,11 +164,11 @@ def least_bias(
     precise = torch.promote_types(q.dtype, torch.float32)
     norms = torch.linalg.vector_norm(k, dim=-1, dtype=precise)
     largest = norms.cummax(-1).values[..., past:]  # of the keys up to each query
-    own = k[:, :, past:]
+    recent = k[:, :, past:]
     if groups > 1:
-        largest, own = (x.repeat_interleave(groups, 1) for x in (largest, own))
+        largest, recent = (x.repeat_interleave(groups, 1) for x in (largest, recent))
     bound = torch.linalg.vector_norm(q, dim=-1, dtype=precise) * largest * _ROUNDING
-    lift = (bound - (q.to(precise) * own.to(precise)).sum(-1)) * q.shape[-1] ** -0.5
+    lift = (bound - (q.to(precise) * recent.to(precise)).sum(-1)) * q.shape[-1] ** -0.5
     return row[..., past:] - lift - math.log(k.shape[2] / tolerance)
 
 
@@ -176,11 +179,11 @@ def _banded(
     first = first_keys(q, k, row, chunk=chunk, tolerance=tolerance)
     out, log_sum = _like(q, v), q.new_empty(q.shape[:3], dtype=kernel_dtype(q))
     for part in _parts(first, q, k, chunk):
-        here, found = part.at(part.queries), []
+        here, outputs = part.at(part.queries), []
         for keys, causal in part.passes():
             there, bias = part.at(keys), part.bias(row, keys, log_sum.dtype)
-            found.append(kernel_forward(q[here], k[there], v[there], bias, causal=causal))
-        out[here], log_sum[here] = functools.reduce(merged, found)
+            outputs.append(kernel_forward(q[here], k[there], v[there], bias, causal=causal))
+        out[here], log_sum[here] = functools.reduce(merged, outputs)
     return out, log_sum, first
 
 
@@ -191,13 +194,13 @@ def _exact(q: Tensor, k: Tensor, v: Tensor, row: Tensor, chunk: int, tolerance: 
     k, v = repeat_heads(k[:, :, lowest:], v[:, :, lowest:], n_head=q.shape[1])
     out, row, scale = _like(q, v), row[..., lowest:], q.shape[-1] ** -0.5
     for part in _parts(first - lowest, q, k, chunk):
-        here, found = part.at(part.queries), []
+        here, outputs = part.at(part.queries), []
         q_row = part.bias(row, part.own, torch.float64)
         for keys, causal in part.passes():
             there, k_row = part.at(keys), part.bias(row, keys, torch.float64)
             qkv = featured(q[here], k[there], v[there], q_row=q_row, k_row=k_row)
-            found.append(kernel_forward(*qkv, None, causal=causal, scale=scale))
-        out[here] = functools.reduce(merged, found)[0][..., : v.shape[-1]]
+            outputs.append(kernel_forward(*qkv, None, causal=causal, scale=scale))
+        out[here] = functools.reduce(merged, outputs)[0][..., : v.shape[-1]]
     return out
 
 
@@ -224,15 +227,15 @@ def _banded_backward(
     for part in _parts(first, q, k, chunk):
         here = part.at(part.queries)
         whole = out[here], log_sum[here].contiguous()
-        found: list[Tensor] = []
+        grads: list[Tensor] = []
         for keys, causal in part.passes():
             there, bias = part.at(keys), part.bias(row, keys, log_sum.dtype)
             qkv = q[here], k[there], v[there]
             dq, dk, dv = kernel_backward(grad[here], qkv, *whole, bias, causal=causal)
             d_k[there] += dk
             d_v[there] += dv
-            found.append(dq)
-        d_q[here] = found[0] if len(found) == 1 else found[0] + found[1]
+            grads.append(dq)
+        d_q[here] = grads[0] if len(grads) == 1 else grads[0] + grads[1]
     return d_q, d_k.to(k.dtype), d_v.to(v.dtype)
 
 

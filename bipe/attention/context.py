@@ -145,12 +145,12 @@ class _Gathered(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, group):  # type: ignore[no-untyped-def]
         ctx.group = group
-        found = x.new_empty(dist.get_world_size(group) * len(x), *x.shape[1:])
-        dist.all_gather_into_tensor(found, x.contiguous(), group=group)
-        return found.unflatten(0, (-1, len(x)))
+        gathered = x.new_empty(dist.get_world_size(group) * len(x), *x.shape[1:])
+        dist.all_gather_into_tensor(gathered, x.contiguous(), group=group)
+        return gathered.unflatten(0, (-1, len(x)))
 
     @staticmethod
     def backward(ctx, grad):  # type: ignore[no-untyped-def]
-        own = grad.new_empty(grad.shape[1:])
-        dist.reduce_scatter_tensor(own, grad.contiguous().flatten(0, 1), group=ctx.group)
-        return own, None
+        part = grad.new_empty(grad.shape[1:])
+        dist.reduce_scatter_tensor(part, grad.contiguous().flatten(0, 1), group=ctx.group)
+        return part, None

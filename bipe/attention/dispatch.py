@@ -120,8 +120,8 @@ class Case:
         """Whether FlexAttention has blocks to skip or a table to gather."""
         least = {"linear": FLEX_FROM, "gates": GATES_FLEX_FROM}
         far = self.bias in least and self.time >= least[self.bias]
-        found = self.packed or self.bias == "table" or far
-        return self.device == "cuda" and self.bias not in ("content", "other") and found
+        blockwise = self.packed or self.bias == "table" or far
+        return self.device == "cuda" and self.bias not in ("content", "other") and blockwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,6 +308,8 @@ def _linear(name: str, bias: Bias) -> Callable[[slice, slice], Attention]:
 
     def at(rows: slice, keys: slice) -> Attention:
         row = bias.row(rows=rows, keys=keys, dtype=torch.float64)
+        if name != "augmented" and row.requires_grad and torch.is_grad_enabled():
+            raise ValueError(f"attention path {name!r} trains no gates; set attention=auto")
         short = name == "banded" and row.shape[-1] < WORTH_FROM
         simple = short or (name == "exact_banded" and costs_no_digits(row))
         return functools.partial(bias_row_attention if simple else _LINEAR[name], row=row)

@@ -76,8 +76,8 @@ def chunked_attention(
         seen = torch.ones(stop - start, stop, dtype=torch.bool, device=q.device).tril(start)[None]
         if document is not None:
             seen = seen & (document[:, start:stop, None] == document[:, None, :stop])
-        own = q[:, :, start:stop], k[:, :, :stop], v[:, :, :stop]
-        outs.append(checkpointed(_attend, *own, part, seen))
+        inputs = q[:, :, start:stop], k[:, :, :stop], v[:, :, :stop]
+        outs.append(checkpointed(_attend, *inputs, part, seen))
     return torch.cat(outs, 2)
 
 
@@ -146,8 +146,8 @@ def valued(weights: Tensor, v: Tensor, bias: Bias | None) -> Tensor:
     """Return what queries read with these weights, of `v` and of the values of a bias."""
     out = weights.to(v.dtype) @ v
     for leaf in () if bias is None else bias.leaves():
-        if (own := leaf.valued(weights)) is not None:
-            out = out + own.to(v.dtype)
+        if (values := leaf.valued(weights)) is not None:
+            out = out + values.to(v.dtype)
     return out
 
 

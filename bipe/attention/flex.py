@@ -157,15 +157,15 @@ def run(q: Tensor, k: Tensor, v: Tensor, *, mask: BlockMask, score: ScoreMod | N
     scale = q.shape[-1] ** -0.5
     if spare:
         q, k, v = (F.pad(x, (0, spare)) for x in (q, k, v))
-    found = flex_attention(
+    output = flex_attention(
         *(q, k, v),
         score_mod=score,
         block_mask=mask,
         scale=scale,
         enable_gqa=q.shape[1] != k.shape[1],
     )
-    assert isinstance(found, Tensor)
-    return found[..., :width]
+    assert isinstance(output, Tensor)
+    return output[..., :width]
 
 
 def score_mod(bias: Bias | None) -> ScoreMod | None:

@@ -132,11 +132,11 @@ def chunk_attention(q: Queries, k: Keys, v: Keys) -> Queries:
     """Attend from the last queries to the past and causally to themselves; CPU only."""
     k, v = repeat_heads(k, v, n_head=q.shape[1])
     past = k.shape[2] - q.shape[2]
-    own = kernel_forward(q, k[:, :, past:], v[:, :, past:], None, causal=True)
+    output = kernel_forward(q, k[:, :, past:], v[:, :, past:], None, causal=True)
     if not past:
-        return own[0]
+        return output[0]
     far = kernel_forward(q, k[:, :, :past], v[:, :, :past], None, causal=False)
-    return merged(own, far)[0].to(q.dtype)
+    return merged(output, far)[0].to(q.dtype)
 
 
 def kernel_dtype(q: Tensor) -> torch.dtype:

@@ -44,9 +44,9 @@ def table_attention(
     if not all(leaf.has_few_pairs() for leaf in pairs):
         return chunked_attention(q, k, v, bias=bias)
     k, v = repeat_heads(k, v, n_head=q.shape[1])
-    found = [_table(leaf, kernel_dtype(q)) for leaf in bias.leaves()]
+    tables = [_table(leaf, kernel_dtype(q)) for leaf in bias.leaves()]
     out = _Fused.apply(
-        q, k, v, chunk or CHUNK, [each for each, _ in found], *(table for _, table in found)
+        q, k, v, chunk or CHUNK, [table for table, _ in tables], *(table for _, table in tables)
     )
     assert isinstance(out, Tensor)
     return out
@@ -122,8 +122,8 @@ class _Part:
 
     def of(self, *x: Tensor) -> list[Tensor]:
         """Return the block of tensors of all queries, ``(batch, head, query, ...)``, of its row."""
-        found = [each[self.row, :, self.queries] for each in x]
-        return [each.flip(1) for each in found] if self.turned else found
+        parts = [ids[self.row, :, self.queries] for ids in x]
+        return [ids.flip(1) for ids in parts] if self.turned else parts
 
     def bias(self, tables: list[Tensor], buffer: Tensor) -> Tensor:
         """Return the bias, ``(head, query, key)``: in the buffer, or a view if turned."""
@@ -132,14 +132,14 @@ class _Part:
             shape = head, *self._shape()
             return vector.as_strided(shape, (size, 1, 1), self._first(size) + self.keys.start)
         whole = None
-        for each, table, (ids, place) in zip(self.ids, tables, self.read, strict=True):
-            found = each.read(table, self.row, ids, self.keys)
+        for reader, table, (ids, place) in zip(self.ids, tables, self.read, strict=True):
+            values = reader.read(table, self.row, ids, self.keys)
             if whole is None:
-                shape = len(found), *self._shape()
+                shape = len(values), *self._shape()
                 whole = buffer[: math.prod(shape)].view(shape)
-                torch.index_select(found, 1, place, out=whole)
+                torch.index_select(values, 1, place, out=whole)
             else:
-                whole += found.index_select(1, place)
+                whole += values.index_select(1, place)
         assert whole is not None
         return whole
 
@@ -153,9 +153,9 @@ class _Part:
             at = size - 1 - self._first(size) - self.keys.start - torch.arange(query + key - 1)
             grads[0].index_add_(1, at, moved.unflatten(1, (query, -1)).sum(1))
             return
-        for each, grad, (ids, place) in zip(self.ids, grads, self.read, strict=True):
+        for reader, grad, (ids, place) in zip(self.ids, grads, self.read, strict=True):
             found = d_scores.new_zeros(head, len(ids), key).index_add_(1, place, d_scores)
-            each.add(grad, self.row, ids, self.keys, found)
+            reader.add(grad, self.row, ids, self.keys, found)
 
     def _shape(self) -> tuple[int, int]:
         return self.queries.stop - self.queries.start, self.keys.stop - self.keys.start
@@ -174,12 +174,12 @@ def _blocks(ids: list[_Ids], chunk: int, keys: int) -> Iterator[list[_Part]]:
         for start in range(0, time, chunk):
             queries = slice(start, min(start + chunk, time))
             read = [
-                torch.unique_consecutive(each.q_ids[row, queries], return_inverse=True)
-                for each in ids
+                torch.unique_consecutive(end.q_ids[row, queries], return_inverse=True)
+                for end in ids
             ]
             past = [slice(first, min(first + keys, start)) for first in range(0, start, keys)]
-            own = _Part(ids, read, row, queries, queries, False)
-            yield [own, *(_Part(ids, read, row, queries, each, turned) for each in past)]
+            last = _Part(ids, read, row, queries, queries, False)
+            yield [last, *(_Part(ids, read, row, queries, part, turned) for part in past)]
 
 
 class _Fused(torch.autograd.Function):
@@ -193,9 +193,9 @@ class _Fused(torch.autograd.Function):
         for parts in _blocks(ids, chunk, KEYS):
             found: list[tuple[Tensor, Tensor]] = []
             for part in parts:
-                own = part.of(q)[0], k[part.row, :, part.keys], v[part.row, :, part.keys]
+                inputs = part.of(q)[0], k[part.row, :, part.keys], v[part.row, :, part.keys]
                 bias = part.bias(list(tables), buffer)
-                some = kernel_forward(*(x[None] for x in (*own, bias)), causal=part.causal)
+                some = kernel_forward(*(x[None] for x in (*inputs, bias)), causal=part.causal)
                 found.append((some[0].flip(2), some[1].flip(2)) if part.turned else some)
             at = slice(part.row, part.row + 1), slice(None), part.queries
             out[at], log_sum[at] = functools.reduce(merged, found)

@@ -230,7 +230,7 @@ class Layers(nn.Module):
             )
         least = len(pattern)
         require(n_layer is None or n_layer >= least, f"at least {least} (pattern)", n_layer=n_layer)
-        self.schemes = nn.ModuleDict({name: as_scheme(each) for name, each in schemes.items()})
+        self.schemes = nn.ModuleDict({name: as_scheme(part) for name, part in schemes.items()})
         self.pattern, self.n_layer = list(pattern), n_layer
 
     def of_layer(self, layer: int) -> Any:
@@ -283,9 +283,9 @@ def require_hook(encoding: Encoding) -> None:
     kind, hooks = type(encoding), ("embed", "rotation", "bias")
     if any(True for _ in encoding.parameters()) and not any(has_hook(kind, x) for x in hooks):
         said = [
-            f"; {own!r} is none: did you mean {close[0]!r}?"
-            for own in vars(kind)
-            if (close := difflib.get_close_matches(own, hooks, n=1))
+            f"; {name!r} is none: did you mean {close[0]!r}?"
+            for name in vars(kind)
+            if (close := difflib.get_close_matches(name, hooks, n=1))
         ]
         raise ValueError(
             f"{kind.__name__} has parameters but none of {', '.join(hooks)}{''.join(said)}"

@@ -40,5 +40,5 @@ class FoX(Layered):
     ) -> Float[Tensor, "batch time head"]:
         """Return the gates of tokens, at most 0, given what enters attention in a layer."""
         at = self.of(layer)
-        found = F.linear(x, self.weight[at].to(x.dtype), self.offset[at].to(x.dtype))
-        return F.logsigmoid(self.sign * found.to(torch.promote_types(x.dtype, torch.float32)))
+        gates = F.linear(x, self.weight[at].to(x.dtype), self.offset[at].to(x.dtype))
+        return F.logsigmoid(self.sign * gates.to(torch.promote_types(x.dtype, torch.float32)))

@@ -45,11 +45,11 @@ class Kerple(Content):
         self.kernel, self.weighted = kernel, weighted
         # The release draws p from 0 to 2 and a from 0 to 1: here evenly spaced, the same each time.
         even = (torch.arange(n_head) + 0.5) / n_head
-        for name, given, start in (("p", p, 2 * even), ("a", a, 1 - even)):
-            if given is None:
+        for name, value, start in (("p", p, 2 * even), ("a", a, 1 - even)):
+            if value is None:
                 setattr(self, name, nn.Parameter(start))
             else:
-                self.constant(name, torch.full((n_head,), float(given)))
+                self.constant(name, torch.full((n_head,), float(value)))
         if weighted:
             self.weight_p, self.weight_a = nn.Parameter(2 * even), nn.Parameter(1 - even)
 

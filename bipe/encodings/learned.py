@@ -31,8 +31,8 @@ class Absolute(Encoding):
 
     def __init__(self, *, combine: Combine = "add") -> None:
         super().__init__()
-        known = get_args(Combine)
-        require(combine in known, " or ".join(map(repr, known)), combine=combine)
+        choices = get_args(Combine)
+        require(combine in choices, " or ".join(map(repr, choices)), combine=combine)
         self.combine: Combine = combine
 
     @abstractmethod

@@ -119,10 +119,10 @@ class RoPE(Encoding):
         """Return the features of a head that are rotated, those of fast pairs first."""
         pairs = range(len(self.moves))[self.pairs]
         if self.interleaved:
-            found = [at for pair in pairs for at in (2 * pair, 2 * pair + 1)]
+            dims = [at for pair in pairs for at in (2 * pair, 2 * pair + 1)]
         else:
-            found = [*pairs, *(len(self.moves) + pair for pair in pairs)]
-        return [self.features.start + at for at in found]
+            dims = [*pairs, *(len(self.moves) + pair for pair in pairs)]
+        return [self.features.start + at for at in dims]
 
     def rotation(self, ids: Ids, *, length: Int[Tensor, " batch #time"] | None = None) -> Rotation:
         """Return the rotation at `ids`. length: ids in use, by default the row's largest + 1."""

@@ -40,10 +40,10 @@ class TUPE(Encoding):
         return Scaled(factor=2**-0.5)
 
     def bias(self, q_ids: QueryIds, k_ids: KeyIds) -> Bias:
-        own = TableBias(function=self.of_pairs, q_ids=q_ids, k_ids=k_ids)
-        found = own if self.t5 is None else add_biases(own, self.t5.bias(q_ids, k_ids))
-        assert found is not None
-        return found
+        table = TableBias(function=self.of_pairs, q_ids=q_ids, k_ids=k_ids)
+        bias = table if self.t5 is None else add_biases(table, self.t5.bias(q_ids, k_ids))
+        assert bias is not None
+        return bias
 
     def of_pairs(
         self, q_ids: Int[Tensor, "batch query 1"], k_ids: Int[Tensor, "batch 1 key"]

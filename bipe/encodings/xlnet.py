@@ -29,7 +29,7 @@ class XLNet(TransformerXL):
 
     def content(self, q, k, plain, q_ids, k_ids, allowed, state):  # type: ignore[no-untyped-def]
         *before, s, same = state
-        found = super().content(q, k, plain, q_ids, k_ids, allowed, before)
-        own = torch.einsum("bhqd,shd->sbhq", q + s[:, None].to(q.dtype), same.to(q.dtype))
-        differs, equals = own[..., None] * q.shape[-1] ** -0.5
-        return found + torch.where((distances(q_ids, k_ids) == 0)[:, None], equals, differs)
+        content = super().content(q, k, plain, q_ids, k_ids, allowed, before)
+        segments = torch.einsum("bhqd,shd->sbhq", q + s[:, None].to(q.dtype), same.to(q.dtype))
+        differs, equals = segments[..., None] * q.shape[-1] ** -0.5
+        return content + torch.where((distances(q_ids, k_ids) == 0)[:, None], equals, differs)

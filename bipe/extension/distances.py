@@ -158,8 +158,8 @@ class _AnyEncoding(Far):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        known = (None, "tokens", "segments")
-        require(self.unit in known, "tokens, segments or null", unit=self.unit)
+        choices = (None, "tokens", "segments")
+        require(self.unit in choices, "tokens, segments or null", unit=self.unit)
 
 
 @dataclass(frozen=True, kw_only=True)

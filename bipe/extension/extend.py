@@ -114,8 +114,8 @@ class Report:
     stopped: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        given = {k: v for k, v in self.strategy.items() if k not in (TARGET, "original_length")}
-        lines = [f"{_name(self.strategy)}({', '.join(f'{k}={v}' for k, v in given.items())})"]
+        options = {k: v for k, v in self.strategy.items() if k not in (TARGET, "original_length")}
+        lines = [f"{_name(self.strategy)}({', '.join(f'{k}={v}' for k, v in options.items())})"]
         if self.original is not None:
             lines.append(f"  original length    {self.original}")
         if self.attention_factor is None:
@@ -129,9 +129,9 @@ class Report:
         lines.append(f"  attention factor   {self.attention_factor:.6g}")
         kinds = {kind: getattr(self, kind) for kind in _KINDS}
         pairs = sum(map(len, kinds.values()))
-        for kind, found in kinds.items():
-            if found or kind != "stopped":
-                lines.append(f"  {kind:18} {len(found)} of {pairs} rotary pairs{_ranges(found)}")
+        for kind, name in kinds.items():
+            if name or kind != "stopped":
+                lines.append(f"  {kind:18} {len(name)} of {pairs} rotary pairs{_ranges(name)}")
         return "\n".join(lines)
 
     def as_notes(self) -> dict[str, Any]:
@@ -166,11 +166,11 @@ def extend_config(
     unit: see `original_length`; None: the unit of the encoding. Raises ValueError if the strategy
     has no effect, if the model is already extended, or if the unit does not fit the encoding.
     """
-    encoding, given = _plain(config.encoding), _plain(strategy)
-    given.pop(PARTIAL, None)
-    kind = find(given[TARGET], STRATEGY, allowed=allowed)
+    encoding, options = _plain(config.encoding), _plain(strategy)
+    options.pop(PARTIAL, None)
+    kind = find(options[TARGET], STRATEGY, allowed=allowed)
     if issubclass(kind, Retrofit):
-        done = _retrofitted(config, kind, given, notes, unit, allowed)
+        done = _retrofitted(config, kind, options, notes, unit, allowed)
         build(done.config.encoding, _ANY, allowed=allowed)  # its arguments are checked there
         return done
     far = issubclass(kind, Far)
@@ -186,16 +186,16 @@ def extend_config(
                 "checkpoint that it was extended from"
             )
     if far:
-        served = [each for each in levels if not kind.serves or any(map(each.has, kind.serves))]
+        served = [level for level in levels if not kind.serves or any(map(level.has, kind.serves))]
         # In a chain that counts both tokens and segments, take the segments.
         served = sorted(served, key=lambda each: each.unit != "segments")[:1]
     else:
-        served = [each for each in levels if each.kind is RoPE]
+        served = [level for level in levels if level.kind is RoPE]
     if not served:
         hooks = (" or ".join(kind.serves) or "level") if far else "rotation"
         raise ValueError(
             f"{_names(encoding)} cannot be stretched: it has no {hooks} over the positions of a "
-            f"document, which {_name(given)} changes"
+            f"document, which {_name(options)} changes"
         )
     reports = []
     for level in served:
@@ -204,7 +204,7 @@ def extend_config(
                 "unit must be tokens or a number, since a flat encoding has no segments, was: "
                 "segments"
             )
-        report = report_on(kind, given, level, notes, unit)
+        report = report_on(kind, options, level, notes, unit)
         (level.scheme if far else level.encoding)[key] = dict(report.strategy)
         reports.append(report)
     return Extension(config=dataclasses.replace(config, encoding=encoding), reports=tuple(reports))
@@ -233,10 +233,10 @@ def _retrofitted(
         arguments["window"] = original.length
     if "step" in parameters and "step" not in arguments:
         arguments["step"] = _tokens_per_segment(notes)
-    made = kind(**arguments).encoding(rope, width=config.width, n_layer=config.n_layer)
+    scheme = kind(**arguments).encoding(rope, width=config.width, n_layer=config.n_layer)
     strategy = {TARGET: given[TARGET], **arguments}
     report = Report(strategy=strategy, original=original, unit="segments", length=None)
-    return Extension(config=dataclasses.replace(config, encoding=made), reports=(report,))
+    return Extension(config=dataclasses.replace(config, encoding=scheme), reports=(report,))
 
 
 def _tokens_per_segment(notes: Mapping[str, Any]) -> float:
@@ -323,16 +323,18 @@ def _report_stretch(
         strategy["original_length"] = original.length
     missing = [
         name
-        for name, each in parameters.items()
-        if each.default is each.empty and each.kind is each.KEYWORD_ONLY and name not in strategy
+        for name, unit in parameters.items()
+        if unit.default is unit.empty and unit.kind is unit.KEYWORD_ONLY and name not in strategy
     ]
     if missing:
         cure = " ".join(f"stretch.{each}=..." for each in missing)
         raise ValueError(f"{_name(given)} also needs {', '.join(missing)}; set {cure}")
     stretch: Stretch = kind(**{k: v for k, v in strategy.items() if k != TARGET})
     theta = float(level.encoding.get("theta", inspect.signature(RoPE).parameters["theta"].default))
-    own = {key: value for key, value in level.encoding.items() if key not in (TARGET, "stretch")}
-    plain = RoPE(**own)
+    options = {
+        key: value for key, value in level.encoding.items() if key not in (TARGET, "stretch")
+    }
+    plain = RoPE(**options)
     before = plain.frequencies
     factor = float(getattr(stretch, "factor", None) or 1.0)
     length = at = None
@@ -360,7 +362,7 @@ def _report_stretch(
 def _ranges(indices: tuple[int, ...]) -> str:
     """Return (0, 1, 2, 5) as ": 0-2, 5"."""
     starts = [each for each in indices if each - 1 not in indices]
-    stops = [each for each in indices if each + 1 not in indices]
+    stops = [index for index in indices if index + 1 not in indices]
     runs = (f"{a}-{b}" if a < b else f"{a}" for a, b in zip(starts, stops, strict=True))
     return f": {', '.join(runs)}" if indices else ""
 

@@ -137,7 +137,7 @@ class LongRoPE(ByLength):
         super().__post_init__()
         for name in ("short_factor", "long_factor"):
             divisors = getattr(self, name)
-            require(all(each > 0 for each in divisors), "numbers above 0", **{name: divisors})
+            require(all(divisor > 0 for divisor in divisors), "numbers above 0", **{name: divisors})
 
     def frequencies(self, inv_freq: InvFreq, *, theta: float, length: Length = None) -> Stretched:
         sharpening = self.attention_factor

@@ -34,44 +34,45 @@ _PASSED_OVER = {"rope_type", "type", "rope_theta", "finetuned", ORIGINAL}
 def read_stretch(config: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return a transformers config's stretch, None for plain RoPE; ValueError names a bad key."""
     names = [name for name in _NAMES if config.get(name)]
-    found = [_read(config, name) for name in names]
-    if found[1:] and found[0] != found[1]:
+    stretches = [_read(config, name) for name in names]
+    if stretches[1:] and stretches[0] != stretches[1]:
         raise ValueError(
-            f"{' and '.join(names)} must agree, or one be removed; were: {found[0]} and {found[1]}"
+            f"{' and '.join(names)} must agree, or one be removed; were: {stretches[0]} and "
+            f"{stretches[1]}"
         )
-    return found[0] if found else None
+    return stretches[0] if stretches else None
 
 
 def read_theta(config: Mapping[str, Any]) -> float:
     """Return a transformers config's theta, of which older ones write a key of its own."""
-    held = [*(config.get(name) or {} for name in _NAMES), config]
-    given = (each["rope_theta"] for each in held if each.get("rope_theta") is not None)
-    return float(next(given, 10000.0))
+    sections = [*(config.get(name) or {} for name in _NAMES), config]
+    bases = (section["rope_theta"] for section in sections if section.get("rope_theta") is not None)
+    return float(next(bases, 10000.0))
 
 
 def _read(config: Mapping[str, Any], name: str) -> dict[str, Any] | None:
-    given = {key: value for key, value in config[name].items() if value is not None}
-    kind = given.get("rope_type", given.get("type", "default"))
+    options = {key: value for key, value in config[name].items() if value is not None}
+    kind = options.get("rope_type", options.get("type", "default"))
     kind = _ALIASES.get(kind, kind)
-    if given.pop("partial_rotary_factor", 1) != 1:
+    if options.pop("partial_rotary_factor", 1) != 1:
         raise ValueError(
             f"{name}.partial_rotary_factor must be 1: bipe rotates all features of a head"
         )
     if kind not in ("default", *_TYPES):
-        known = ", ".join(("default", *_TYPES))
-        raise ValueError(f"{name}.rope_type must be one of {known}, was: {kind!r}")
+        types = ", ".join(("default", *_TYPES))
+        raise ValueError(f"{name}.rope_type must be one of {types}, was: {kind!r}")
     target, parameters = _TYPES.get(kind, ("", ()))
-    unknown = sorted(set(given) - set(parameters) - _PASSED_OVER)
+    unknown = sorted(set(options) - set(parameters) - _PASSED_OVER)
     if unknown:
         raise ValueError(f"{name}: {unknown[0]!r} is not supported for {kind!r}")
     if kind == "default":
         return None
     stretch: dict[str, Any] = {TARGET: f"bipe.extension.{target}"}
-    stretch |= {key: _number(given[key]) for key in parameters if key in given}
+    stretch |= {key: _number(options[key]) for key in parameters if key in options}
     longest = config.get("max_position_embeddings")
     if kind != "linear":
-        originals = (given.get(ORIGINAL), config.get(ORIGINAL), longest)
-        original = next((each for each in originals if each is not None), None)
+        originals = (options.get(ORIGINAL), config.get(ORIGINAL), longest)
+        original = next((length for length in originals if length is not None), None)
         if original is None:
             raise ValueError(f"{name}.{ORIGINAL} or max_position_embeddings must be set")
         stretch["original_length"] = int(original)
@@ -116,5 +117,5 @@ def write_stretch(
 def _number(value: Any) -> Any:
     """Return numbers and lists of them as floats: JSON writes 8 for 8.0."""
     if isinstance(value, (list, tuple)):
-        return [_number(each) for each in value]
+        return [_number(part) for part in value]
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value

@@ -34,13 +34,13 @@ class Retrofit(Bounded, ABC):
 
     def encoding(self, rope: Node, *, width: int, n_layer: int) -> Node:
         """Return the description of the new encoding; ValueError if no layer would have it."""
-        made, flat = self.scheme(rope, width=width), self.flat_layers
+        scheme, flat = self.scheme(rope, width=width), self.flat_layers
         require(flat < n_layer, f"below n_layer ({n_layer})", flat_layers=flat)
         if not flat:
-            return made
+            return scheme
         return {
             TARGET: "bipe.encodings.base.Layers",
-            "schemes": {"flat": {TARGET: "bipe.encodings.Flat", "encoding": rope}, "own": made},
+            "schemes": {"flat": {TARGET: "bipe.encodings.Flat", "encoding": rope}, "own": scheme},
             "pattern": ["flat"] * flat + ["own"] * (n_layer - flat),
         }
 

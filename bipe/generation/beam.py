@@ -89,16 +89,16 @@ def beam_search(
     going, done = [_Open(0, [], 0.0)], list[Hypothesis]()
     for drawn in range(1, max_new + 1):
         going, ended = _advance(logits, going, search, frozenset(stop_ids))
-        scored = [(each, search.score(each.total, drawn)) for each in ended]
-        done += [Hypothesis(tokens=each.tokens, score=s, ended="stop") for each, s in scored]
+        scored = [(beam, search.score(beam.total, drawn)) for beam in ended]
+        done += [Hypothesis(tokens=beam.tokens, score=s, ended="stop") for beam, s in scored]
         done = sorted(done, key=lambda each: -each.score)[: search.beams]
         if not going or _is_over(done, going, search, drawn, max_new):
             return done
         if drawn < max_new:
             session.select([each.row for each in going], shared=len(prompt))
-            logits = session.feed([[each.tokens[-1]] for each in going])[:, -1]
-    scored = [(each, search.score(each.total, max_new)) for each in going]
-    done += [Hypothesis(tokens=each.tokens, score=s, ended="length") for each, s in scored]
+            logits = session.feed([[beam.tokens[-1]] for beam in going])[:, -1]
+    scored = [(beam, search.score(beam.total, max_new)) for beam in going]
+    done += [Hypothesis(tokens=beam.tokens, score=s, ended="length") for beam, s in scored]
     return sorted(done, key=lambda each: -each.score)[: search.beams]
 
 
@@ -106,7 +106,7 @@ def _advance(
     logits: Float[Tensor, "row vocab"], going: list[_Open], search: Beams, stops: frozenset[int]
 ) -> tuple[list[_Open], list[_Open]]:
     """Return the hypotheses of one more token that go on, and those that end here, best first."""
-    totals = torch.tensor([each.total for each in going], dtype=torch.float64)
+    totals = torch.tensor([beam.total for beam in going], dtype=torch.float64)
     # In float64, because sums of float32 logits that differ by little would become equal.
     scores = logits.double().log_softmax(-1).cpu() + totals[:, None]
     best = scores.flatten().topk(min(search.beams * (1 + len(stops)), scores.numel()))
@@ -128,6 +128,6 @@ def _is_over(
     """Return whether no open hypothesis can still matter."""
     # No token raises a likelihood, and a score is monotonic in the length: its ends are enough.
     lengths = (min(drawn + 1, max_new), max_new)
-    most = max(search.score(each.total, length) for each in going for length in lengths)
+    most = max(search.score(beam.total, length) for beam in going for length in lengths)
     enough = search.early_stopping or (bool(done) and most <= done[-1].score)
     return len(done) == search.beams and enough

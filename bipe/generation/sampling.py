@@ -181,6 +181,6 @@ class _Row:
         """Return the continuation, with its text cut before the first stop string."""
         text = None if self.decode is None else self.decode(self.tokens)
         if text is not None:
-            found = (text.find(stop) for stop in self.stop_strings)
-            text = text[: min((at for at in found if at >= 0), default=None)]
+            places = (text.find(stop) for stop in self.stop_strings)
+            text = text[: min((at for at in places if at >= 0), default=None)]
         return Written(tokens=self.tokens, ended=self.ended or "length", text=text)

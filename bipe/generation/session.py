@@ -99,14 +99,14 @@ class _Row:
             self.marks.extend([0] * len(tokens))
             return first
         found = [mark for token in tokens for mark in self.marker.push(token)]
-        known = self.decided
+        count = self.decided
         self.decided += len(found)
         marks = found + self.marker.provisional()
-        if self.begins is not None and known == self.begins:
+        if self.begins is not None and count == self.begins:
             marks[0] &= ~(1 << DOCUMENT_BIT)  # the text continues the prompt's document
-        old = self.marks[known:]
-        self.marks[known:] = marks
-        changed = (known + i for i, mark in enumerate(old) if mark != marks[i])
+        old = self.marks[count:]
+        self.marks[count:] = marks
+        changed = (count + i for i, mark in enumerate(old) if mark != marks[i])
         return min(first, next(changed, first))
 
     def copy(self) -> _Row:
@@ -250,7 +250,7 @@ class Session:
 
     def _read(self, start: int) -> list[Tensor]:
         """Return hidden states of the tokens from `start` on, chunk by chunk."""
-        found = []
+        texts = []
         stop = len(self._rows[0].tokens)
         for begin in range(start, stop, self.chunk):
             part = slice(begin, min(begin + self.chunk, stop))
@@ -261,8 +261,8 @@ class Session:
                 places = self._tensor(range(part.start, part.stop))
                 padding = places < self._tensor(self.padding)[:, None]
             at = self.cache.next(marks, padding=padding, levels=self.model.levels)
-            found.append(self.model(tokens, at, cache=self.cache))
-        return found
+            texts.append(self.model(tokens, at, cache=self.cache))
+        return texts
 
     def _tensor(self, values: Any) -> Tensor:
         return torch.tensor(values, device=self.model.tokens.weight.device)

@@ -73,11 +73,11 @@ class DataCollatorWithSegments:
             if key in given
         }
         count = len(row["input_ids"])
-        odd = {key: len(each) for key, each in row.items() if len(each) != count}
+        odd = {key: len(values) for key, values in row.items() if len(values) != count}
         if odd:
             raise ValueError(f"{odd} must be as many as the {count} input_ids of an example")
         real = row.pop("attention_mask", torch.ones(count)).bool()
-        row = {key: each[real] for key, each in row.items()}
+        row = {key: values[real] for key, values in row.items()}
         row.setdefault("labels", row["input_ids"])
         return self._with_documents(row)
 
@@ -124,4 +124,4 @@ class DataCollatorWithSegments:
             for key, value in values.items()
         }
         ones = [torch.ones_like(row["input_ids"]) for row in rows]
-        return batch | {"attention_mask": torch.stack([filled(each, 0) for each in ones])}
+        return batch | {"attention_mask": torch.stack([filled(part, 0) for part in ones])}

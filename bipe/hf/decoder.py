@@ -9,7 +9,6 @@ attn_implementation "sdpa" is the path "auto" (bipe/attention), "eager" the refe
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 from typing import Any, ClassVar, no_type_check
@@ -29,7 +28,7 @@ from bipe.layouts.portable import Handed, plain
 from bipe.positions import Positions
 
 _PATHS = {"sdpa": "auto", "eager": "eager", "flex_attention": "flex"}
-_FIELDS = tuple(each.name for each in dataclasses.fields(DecoderConfig))
+_FIELDS = tuple(field.name for field in dataclasses.fields(DecoderConfig))
 
 
 # A dataclass whose constructor takes any keyword: a checker of dataclasses would refuse that.
@@ -81,9 +80,9 @@ class BipeConfig(Handed, PreTrainedConfig):
     @classmethod
     def of(cls, config: DecoderConfig, **others: Any) -> BipeConfig:
         """Return the configuration of a decoder; others: the remaining keys."""
-        given = {name: getattr(config, name) for name in _FIELDS}
-        given["encoding"] = json.loads(json.dumps(config.encoding, default=plain))
-        return cls(**given, **others)
+        options = {name: getattr(config, name) for name in _FIELDS}
+        options["encoding"] = json.loads(json.dumps(config.encoding, default=plain))
+        return cls(**options, **others)
 
     def decoder_config(self) -> DecoderConfig:
         """Return the configuration of our decoder; ValueError if it is invalid."""
@@ -111,30 +110,36 @@ class BipeForCausalLM(Segmented, PreTrainedModel, GenerationMixin):  # type: ign
 
     @classmethod
     def of(cls, decoder: Decoder, **others: Any) -> BipeForCausalLM:
-        """Wrap a decoder without copying it. others: further keys of the config."""
+        """Wrap a decoder without copying it. others: further keys of the config.
+
+        Called by itself with ids, as TRL does, a decoder answers as its latest wrapper does.
+        """
         with torch.device("meta"):
-            made = cls(BipeConfig.of(decoder.config, **others))
-        made._hold(decoder)
-        made.config.dtype = decoder.tokens.weight.dtype
-        return made.train(decoder.training)
+            model = cls(BipeConfig.of(decoder.config, **others))
+        model._hold(decoder)
+        model.config.dtype = decoder.tokens.weight.dtype
+        return model.train(decoder.training)
 
     def _hold(self, decoder: Decoder) -> None:
         # On the decoder itself: TRL calls it past the forward of this class.
         self.model = decoder
-        decoder.register_forward_pre_hook(self._enter, with_kwargs=True)
-        decoder.register_forward_hook(self._leave, with_kwargs=True)
+        for former in decoder.__dict__.pop("_wrapper_hooks", ()):
+            former.remove()
+        decoder._wrapper_hooks = (  # type: ignore[assignment]
+            decoder.register_forward_pre_hook(self._enter, with_kwargs=True),
+            decoder.register_forward_hook(self._leave, with_kwargs=True),
+        )
 
     def _enter(self, _: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """Let the decoder take what this class takes, when it is called by itself."""
-        if not any(isinstance(each, Positions) for each in (*args, *kwargs.values())):
+        if not any(isinstance(argument, Positions) for argument in (*args, *kwargs.values())):
             return (), self._inputs(*args, **kwargs)
         return args or (kwargs.pop("tokens"), kwargs.pop("at")), kwargs
 
     def _leave(self, _: Any, args: Any, kwargs: dict[str, Any], hidden: Tensor) -> Any:
         if args:  # `_enter` leaves some only where positions are given, as by our own code
             return hidden
-        past = getattr(kwargs["cache"], "layers", None)
-        return BaseModelOutputWithPast(last_hidden_state=hidden, past_key_values=past)
+        return BaseModelOutputWithPast(last_hidden_state=hidden, past_key_values=_past(kwargs))
 
     def _inputs(
         self,
@@ -153,9 +158,9 @@ class BipeForCausalLM(Segmented, PreTrainedModel, GenerationMixin):  # type: ign
             raise ValueError("exactly one of input_ids and inputs_embeds must be given")
         if output_attentions:
             raise ValueError("output_attentions must be False: attention weights are never stored")
-        given = input_ids if input_ids is not None else inputs_embeds
-        assert given is not None
-        new, past = (given.shape[0], given.shape[1]), cached(past_key_values)
+        inputs = input_ids if input_ids is not None else inputs_embeds
+        assert inputs is not None
+        new, past = (inputs.shape[0], inputs.shape[1]), cached(past_key_values)
         at = self.positions(new, past, input_ids, attention_mask, position_ids, segment_marks)
         use_cache = self.config.use_cache and not self.training if use_cache is None else use_cache
         if past_key_values is None and use_cache and not counts_length(self.model.scheme):
@@ -163,7 +168,7 @@ class BipeForCausalLM(Segmented, PreTrainedModel, GenerationMixin):  # type: ign
         cache = None if past_key_values is None else _Layers(past_key_values, at)
         self.model.attention = _PATHS[self.config._attn_implementation or "sdpa"]  # type: ignore[assignment]
         self.model.recompute = self.gradient_checkpointing and self.training
-        return {"tokens": given, "at": at[past:], "cache": cache}
+        return {"tokens": inputs, "at": at[past:], "cache": cache}
 
     @property
     def segmented(self) -> bool:
@@ -189,9 +194,9 @@ class BipeForCausalLM(Segmented, PreTrainedModel, GenerationMixin):  # type: ign
     def initialize_weights(self) -> None:
         """Start what was not loaded as `Decoder.init_weights` does, from torch's generator."""
         fresh = {
-            name: each
-            for name, each in self.model.named_parameters()
-            if not getattr(each, "_is_hf_initialized", False)
+            name: parameter
+            for name, parameter in self.model.named_parameters()
+            if not getattr(parameter, "_is_hf_initialized", False)
         }
         for module in self.model.modules():
             if isinstance(module, Encoding):
@@ -221,22 +226,18 @@ class BipeForCausalLM(Segmented, PreTrainedModel, GenerationMixin):  # type: ign
         **kwargs: Any,
     ) -> Any:
         """Return logits and the loss on labels; segment_marks: of all tokens so far (marks.py)."""
-        seen: list[Tensor] = []
-        with contextlib.ExitStack() as hooks:
-            for block in self.model.blocks if output_hidden_states else ():
-                hook = block.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
-                hooks.enter_context(hook)
-            base = self.model(
-                input_ids=input_ids,
-                attention_mask=attention_mask,
-                position_ids=position_ids,
-                past_key_values=past_key_values,
-                inputs_embeds=inputs_embeds,
-                use_cache=use_cache,
-                segment_marks=segment_marks,
-                output_attentions=output_attentions,
-            )
-        hidden = base.last_hidden_state
+        inputs = self._inputs(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            position_ids=position_ids,
+            past_key_values=past_key_values,
+            inputs_embeds=inputs_embeds,
+            use_cache=use_cache,
+            segment_marks=segment_marks,
+            output_attentions=output_attentions,
+        )
+        states: list[Tensor] | None = [] if output_hidden_states else None
+        hidden = self.model(inputs["tokens"], inputs["at"], cache=inputs["cache"], inputs=states)
         kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
         logits = self.model.head(hidden[:, kept])
         loss = None
@@ -244,13 +245,18 @@ class BipeForCausalLM(Segmented, PreTrainedModel, GenerationMixin):  # type: ign
             loss = self.loss_function(
                 logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs
             )
-        made = CausalLMOutputWithPast(
+        output = CausalLMOutputWithPast(
             loss=loss,
             logits=logits,
-            past_key_values=base.past_key_values,
-            hidden_states=(*seen, hidden) if output_hidden_states else None,
+            past_key_values=_past(inputs),
+            hidden_states=None if states is None else (*states, hidden),
         )
-        return made if return_dict is not False else made.to_tuple()
+        return output if return_dict is not False else output.to_tuple()
+
+
+def _past(given: dict[str, Any]) -> Any:
+    """Return the cache of transformers in the inputs of a decoder."""
+    return getattr(given["cache"], "layers", None)
 
 
 class _Layers(Cache):

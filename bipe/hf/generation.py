@@ -8,12 +8,14 @@ table of the config, or exactly from a marker (`segmentation="exact"` after `mod
 
 from __future__ import annotations
 
+import functools
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from transformers import UnbatchedClassifierFreeGuidanceLogitsProcessor
 from transformers.utils import logging
 
 from bipe.generation.session import Marker
@@ -29,9 +31,8 @@ class Segmented:
 
     # Marks change their number with each step: what a compiled static cache is made for is lost.
     _can_compile_fullgraph = False
-    _exact: ExactMarks | None = None
+    _source: Any = None  # a marker or a tokenizer, for the exact rule
     _flags: tuple[Any, IdFlags] | None = None
-    _segmentation: str | None = None
     _levels = 1  # of marks that the model reads
 
     @property
@@ -50,7 +51,7 @@ class Segmented:
     def follow(self, marker: Any) -> None:
         """Use a marker or SegmentingTokenizer for new tokens (segmentation="exact")."""
         if isinstance(marker, Marker):
-            self._exact = ExactMarks(marker)
+            self._source = marker
             return
         if not hasattr(marker, "marker"):
             raise TypeError(
@@ -61,17 +62,25 @@ class Segmented:
                 f"the model reads {self._levels} levels of units, but the tokenizer marks "
                 f"{marker.levels}: give it segmenter=Levels(of=..., keep={self._levels})"
             )
-        usual, segmenter = marker.marker(), marker.segmenter
+        marker.marker()  # its error now, not in the middle of a text
+        self._source = marker
+
+    def _exact(self) -> ExactMarks:
+        """Return the exact rule for one call; ids that a tokenizer got since are known."""
+        if isinstance(self._source, Marker):
+            return ExactMarks(self._source)
+        tokenizer = self._source
+        usual, segmenter = tokenizer.marker(), tokenizer.segmenter
 
         def of_row(ids: np.ndarray) -> Marker:
             try:
-                return marker.marker(marker.decode(ids))
+                return tokenizer.marker(tokenizer.decode(ids))
             except ValueError as reason:  # for one document, not for all
                 logger.warning_once(f"a text is followed as prose: {reason}")
                 return usual.copy()
 
         alike = segmenter.choose(text="") == segmenter
-        self._exact = ExactMarks(usual, choose=None if alike else of_row)
+        return ExactMarks(usual, choose=None if alike else of_row)
 
     def id_flags(self, device: torch.device | str = "cpu") -> IdFlags:
         """Return the id table of the config, on a device; ValueError if it has none."""
@@ -82,33 +91,42 @@ class Segmented:
                 "call tokenizer.attach(model, texts) with a SegmentingTokenizer, or give "
                 "segment_marks for all tokens so far"
             )
-        device = torch.device(device)
-        if self._flags is None or self._flags[0] is not packed:
-            self._flags = packed, IdFlags.read(packed)
-        if self._flags[1].flags.device != device:  # copied there once
-            self._flags = packed, self._flags[1].to(device)
-        return self._flags[1]
+        device, (source, flags) = torch.device(device), self._flags or (None, None)
+        count = self.config.vocab_size  # type: ignore[attr-defined]
+        if flags is None or source is not packed or flags.flags.shape[1] < count:
+            flags = IdFlags.read(packed)
+            if (length := flags.flags.shape[1]) < count:
+                logger.warning_once(
+                    f"ids {length} to {count - 1} are newer than the id table of segments, which "
+                    "takes them for special tokens, without text; for others, call "
+                    "tokenizer.attach(model, texts) again"
+                )
+                flags = flags.with_ids(count)
+        if flags.flags.device != device:
+            flags = flags.to(device)
+        self._flags = packed, flags  # read and copied once
+        return flags
 
-    def marks_of(self, ids: Tensor, mask: Tensor | None = None, *, whole: bool = False) -> Tensor:
-        """Return the marks of ids ``(batch, time)`` by the rule in use; see ExactMarks.marks."""
-        rule = self._segmentation or self.config.segmentation  # type: ignore[attr-defined]
-        if rule not in SEGMENTATIONS:
-            known = " or ".join(map(repr, SEGMENTATIONS))
-            raise ValueError(f"segmentation must be {known}, was: {rule!r}")
-        if rule == "exact":
-            if self._exact is None:
+    def rule_of_marks(self, name: str | None, device: torch.device) -> IdFlags | ExactMarks:
+        """Return the rule of a call: "table" or "exact"; None: the one of the config."""
+        name = name or self.config.segmentation  # type: ignore[attr-defined]
+        if name not in SEGMENTATIONS:
+            choices = " or ".join(map(repr, SEGMENTATIONS))
+            raise ValueError(f"segmentation must be {choices}, was: {name!r}")
+        if name == "exact":
+            if self._source is None:
                 cure = "" if find_spec("bipe") else " (install bipe from a checkout)"
                 raise ValueError(
                     "segmentation='exact' reads the text: call model.follow(tokenizer) with a "
                     f"SegmentingTokenizer of bipe.hf first{cure}"
                 )
-            return self._exact.marks(ids, mask=mask, whole=whole)
+            return self._exact()
         if self._levels > 1:
             raise ValueError(
                 "segmentation='table' has one level of segments, but the model reads "
                 f"{self._levels}: set segmentation='exact' and call model.follow(tokenizer)"
             )
-        return self.id_flags(ids.device).marks(ids)
+        return self.id_flags(device)
 
     def positions(
         self,
@@ -127,11 +145,11 @@ class Segmented:
                 "attention_mask must be [batch, tokens so far], 0 for padding, since positions "
                 f"are counted from it; it had {attention_mask.ndim} dimensions"
             )
-        for name, given in (("attention_mask", attention_mask), ("segment_marks", segment_marks)):
-            if given is not None and given.shape != (batch, total):
+        for name, value in (("attention_mask", attention_mask), ("segment_marks", segment_marks)):
+            if value is not None and value.shape != (batch, total):
                 raise ValueError(
                     f"{name} must be [{batch}, {total}], for all tokens so far: {past} in the "
-                    f"cache and {count} new ones, was: {list(given.shape)}"
+                    f"cache and {count} new ones, was: {list(value.shape)}"
                 )
         if segment_marks is None:
             segment_marks = self._marks_without(new, past, input_ids, attention_mask)
@@ -159,7 +177,13 @@ class Segmented:
                 "inputs_embeds have no ids to find segments by: give segment_marks "
                 "(SegmentingTokenizer makes them)"
             )
-        return self.marks_of(ids, mask, whole=True)
+        if self.training and not torch.compiler.is_compiling():  # type: ignore[attr-defined]
+            logger.warning_once(
+                "batches have no segment_marks: segments come from the id table instead of the "
+                "segmenter; DataCollatorWithSegments of bipe.hf keeps them (other collators, such "
+                "as DataCollatorWithFlattening and TRL's, drop them)"
+            )
+        return self.rule_of_marks(None, ids.device).marks(ids, mask=mask, whole=True)
 
     def prepare_inputs_for_generation(
         self,
@@ -168,9 +192,13 @@ class Segmented:
         past_key_values: Any = None,
         attention_mask: Tensor | None = None,
         segment_marks: Tensor | None = None,
+        segmentation: Any = None,
         **kwargs: Any,
     ) -> dict[str, Any]:
-        """Add the marks of all tokens so far to what transformers prepares."""
+        """Add the marks of all tokens so far to what transformers prepares.
+
+        segmentation: a name, or the rule that `generate` made of it for its call.
+        """
         made = super().prepare_inputs_for_generation(  # type: ignore[misc]
             input_ids,
             next_sequence_length=next_sequence_length,
@@ -185,10 +213,14 @@ class Segmented:
         if attention_mask is not None:
             made["attention_mask"] = attention_mask[:, :total]
         if self.segmented:
-            made["segment_marks"] = self._so_far(input_ids, total, attention_mask, segment_marks)
+            made["segment_marks"] = self._so_far(
+                input_ids[:, :total], total, attention_mask, segment_marks, segmentation
+            )
         return made
 
-    def _so_far(self, ids: Tensor, total: int, mask: Tensor | None, given: Tensor | None) -> Tensor:
+    def _so_far(
+        self, ids: Tensor, total: int, mask: Tensor | None, given: Tensor | None, rule: Any
+    ) -> Tensor:
         """Return the marks of all tokens so far: those given, then those of the rule."""
         known = 0 if given is None else given.shape[1]
         if given is not None and known >= total:
@@ -198,8 +230,9 @@ class Segmented:
                 f"segments of {total} tokens are needed, but only {known} have segment_marks "
                 f"and {ids.shape[1]} have ids: give the ids of the whole text, or all marks"
             )
-        ids = ids[:, :total]
-        marks = self.marks_of(ids, None if mask is None else mask[:, :total])
+        if not isinstance(rule, IdFlags | ExactMarks):
+            rule = self.rule_of_marks(rule, ids.device)
+        marks: Tensor = rule.marks(ids, mask=None if mask is None else mask[:, :total])
         if given is not None:
             marks[:, :known] = given
         return marks
@@ -211,29 +244,62 @@ class Segmented:
         segment_marks: of the prompt. segmentation: "table" or "exact", for this call.
         """
         ids = inputs if inputs is not None else kwargs.get("input_ids")
-        self._segmentation, before = kwargs.pop("segmentation", None), self._segmentation
-        try:
-            if not self.segmented:
-                kwargs.pop("segment_marks", None)
-            elif kwargs.get("inputs_embeds") is not None:
-                raise ValueError(
-                    "generate needs input_ids, not inputs_embeds: the segments of new tokens "
-                    "depend on the tokens before them"
-                )
-            elif kwargs.get("segment_marks") is None and ids is not None:
+        if not self.segmented:
+            kwargs.pop("segment_marks", None)
+            kwargs.pop("segmentation", None)
+        elif kwargs.get("inputs_embeds") is not None:
+            raise ValueError(
+                "generate needs input_ids, not inputs_embeds: the segments of new tokens "
+                "depend on the tokens before them"
+            )
+        elif ids is not None:
+            rule: Any = kwargs.get("segmentation") or self.config.segmentation  # type: ignore[attr-defined]
+            if rule != "table" or kwargs.get("segment_marks") is None:
+                rule = self.rule_of_marks(rule, ids.device)
+            if kwargs.get("segment_marks") is None:
                 mask = kwargs.get("attention_mask")
-                kwargs["segment_marks"] = self.marks_of(ids, mask, whole=True)
-            return super().generate(inputs, *rest, **kwargs)  # type: ignore[misc]
-        finally:
-            self._segmentation = before
+                kwargs["segment_marks"] = rule.marks(ids, mask=mask, whole=True)
+            kwargs["segmentation"] = rule
+        return super().generate(inputs, *rest, **kwargs)  # type: ignore[misc]
+
+    def init_continuous_batching(self, *args: Any, **kwargs: Any) -> Any:
+        """Refuse what passes no marks, if the model reads them (also for generate_batch)."""
+        if getattr(self.config, "bilevel", True):  # type: ignore[attr-defined]
+            raise ValueError(
+                "generate_batch and continuous batching do not pass segment_marks: use generate(), "
+                "which takes rows that are padded on the left"
+            )
+        return super().init_continuous_batching(*args, **kwargs)  # type: ignore[misc]
+
+    def _get_logits_processor(self, *args: Any, **kwargs: Any) -> Any:
+        """Let guidance_scale read its other text whole, with marks of its own."""
+        made = super()._get_logits_processor(*args, **kwargs)  # type: ignore[misc]
+        name = (kwargs.get("model_kwargs") or {}).get("segmentation")
+        for each in made if self.segmented else ():
+            if isinstance(each, UnbatchedClassifierFreeGuidanceLogitsProcessor):
+                device = self.get_input_embeddings().weight.device  # type: ignore[attr-defined]
+                exact = isinstance(name, ExactMarks) or name == "exact"
+                rule = self.rule_of_marks("exact" if exact else name and "table", device)
+                each.unconditional_context["use_cache"] = False
+                each.model = functools.partial(_guided, self, rule)
+        return made
 
     def _get_candidate_generator(self, *args: Any, **kwargs: Any) -> Any:
-        """Keep marks from an assistant that knows no segments."""
-        assistant = kwargs.get("assistant_model")
-        if assistant is not None and not getattr(assistant, "segmented", False):
-            given = kwargs["model_kwargs"]
-            kwargs["model_kwargs"] = {k: v for k, v in given.items() if k != "segment_marks"}
+        """Keep our rule from the assistant, and marks from one that knows no segments."""
+        left_out = {"segmentation"}
+        if not getattr(kwargs.get("assistant_model"), "segmented", False):
+            left_out |= {"segment_marks"}
+        given = kwargs["model_kwargs"]
+        kwargs["model_kwargs"] = {k: v for k, v in given.items() if k not in left_out}
         return super()._get_candidate_generator(*args, **kwargs)  # type: ignore[misc]
+
+
+def _guided(
+    model: Any, rule: IdFlags | ExactMarks, ids: Tensor, *, attention_mask: Tensor, **kwargs: Any
+) -> Any:
+    """Call a model on the unconditional text of classifier-free guidance, with its marks."""
+    marks = rule.marks(ids, mask=attention_mask)
+    return model(ids, attention_mask=attention_mask, segment_marks=marks, **kwargs)
 
 
 def cached(past_key_values: Any) -> int:

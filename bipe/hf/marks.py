@@ -46,16 +46,21 @@ def positions_of(
     mask: 0 for padding ``(batch, time)``. position_ids: a document starts where they restart.
     """
     marks = marks.byte()
-    real = None if mask is None or bool(mask.all()) else mask.bool()
+    real = mask.bool() if mask is not None and may_be(~mask.bool().all()) else None
     if position_ids is not None:
         restarts = position_ids[:, 1:] != position_ids[:, :-1] + 1
         if real is not None:
             restarts = restarts & real[:, 1:] & real[:, :-1]
         marks = marks.clone()
         marks[:, 1:] |= restarts.byte() * _DOCUMENT
-    packed = real is not None or bool((marks[:, 1:] & _DOCUMENT).any())
+    packed = real is not None or may_be((marks[:, 1:] & _DOCUMENT).any())
     padding = None if real is None else ~real
     return Positions.from_marks(marks, padding=padding, packed=packed, levels=levels)
+
+
+def may_be(flag: Tensor) -> bool:
+    """Return the value of a flag; true while a graph is recorded, which has to serve all values."""
+    return torch.compiler.is_compiling() or bool(flag)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -87,11 +92,22 @@ class IdFlags:
         bits = np.unpackbits(np.frombuffer(data, dtype=np.uint8), count=9 * ids)
         return cls(flags=torch.from_numpy(bits.reshape(9, ids).astype(bool)), about=about)
 
+    def with_ids(self, count: int) -> IdFlags:
+        """Return the flags of `count` ids, further ones as of special tokens, without text."""
+        added = torch.zeros(9, max(0, count - self.flags.shape[1]), dtype=torch.bool)
+        added[4:6] = True
+        return IdFlags(flags=torch.cat([self.flags, added], 1), about=self.about)
+
     def to(self, device: torch.device) -> IdFlags:
         return IdFlags(flags=self.flags.to(device), about=self.about)
 
-    def marks(self, ids: Int[Tensor, "batch time"]) -> Marks:
-        """Return the marks of ids; each row is a document from its start (`IdTable.marks`)."""
+    def marks(
+        self, ids: Int[Tensor, "batch time"], *, mask: Tensor | None = None, whole: bool = False
+    ) -> Marks:
+        """Return the marks of ids; each row is a document from its start (`IdTable.marks`).
+
+        mask, whole: see ExactMarks.marks, whose results depend on them.
+        """
         closes, takes, passes = (self.flags[i : i + 2] for i in (0, 2, 4))
         opens, guards, spaces = self.flags[6:]
         spaced, guarded = _behind(spaces[ids]).long(), _behind(guards[ids]).long()
@@ -128,6 +144,7 @@ class _State:
 class ExactMarks:
     """Marks from a marker that reads every token; states of rows are kept for the next tokens.
 
+    For one call; others, maybe in other threads, take others.
     choose: gives the marker of a row by its first tokens, the prompt; None: a copy of `marker`.
     """
 

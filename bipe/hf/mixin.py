@@ -21,7 +21,13 @@ from typing import Any, ClassVar
 import torch
 import transformers
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import (
+    CONFIG_MAPPING,
+    MODEL_FOR_CAUSAL_LM_MAPPING,
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+)
 from transformers.conversion_mapping import (
     get_checkpoint_conversion_mapping,
     register_checkpoint_conversion_mapping,
@@ -30,8 +36,14 @@ from transformers.conversion_mapping import (
 from bipe.build import build
 from bipe.encodings.rope import Stretch
 from bipe.hf.generation import Segmented, cached
+from bipe.hf.marks import may_be
 from bipe.hf.tokenizer import SegmentingTokenizer
 from bipe.layouts.portable import Handed
+from bipe.positions import Positions
+
+# The attribute of a tensor of one call: marks on what goes into the base model, and segments on
+# position_ids, for the rotation.
+_CARRIED = "_bipe_carried"
 
 
 class BilevelConfig:
@@ -70,12 +82,13 @@ class IntraTable(nn.Embedding):
 class SegmentRotary(nn.Module):
     """The rotation of the base model at segment ids, with an optional stretch."""
 
-    ids: Tensor | None = None  # set for the time of a forward pass
     inner: Any
 
     def __init__(self, inner: nn.Module, *, stretch: Stretch | None) -> None:
         super().__init__()
         self.inner, self.stretch = inner, stretch
+        # Before hooks of others may copy what they are given.
+        self.register_forward_pre_hook(_at_segments, with_kwargs=True)
         if stretch is None:
             return
         if stretch.dynamic:
@@ -100,14 +113,33 @@ class SegmentRotary(nn.Module):
         self.inner.attention_scaling = float(factor)
 
     def forward(self, x: Tensor, position_ids: Tensor, *rest: Any, **kwargs: Any) -> Any:
-        ids = position_ids if self.ids is None else self.ids
-        return self.inner(x, ids, *rest, **kwargs)
+        return self.inner(x, position_ids, *rest, **kwargs)
+
+
+def _carrying(values: Tensor, carried: Tensor) -> Tensor:
+    """Return a tensor of this call alone with another one as its attribute."""
+    made = values.view_as(values)
+    setattr(made, _CARRIED, carried)
+    return made
+
+
+def _at_segments(rotary: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Let the rotation have the segments that position_ids carry (`Bilevel._enter`)."""
+    x, places, *rest = (*args, kwargs.pop("position_ids")) if "position_ids" in kwargs else args
+    segments = getattr(places, _CARRIED, None)
+    if segments is None and rotary.inner.config.bilevel:
+        raise RuntimeError(
+            "position_ids reached the rotation without their segments: between the base model and "
+            "its rotation a hook has copied them, as one that moves them to another device does"
+        )
+    return (x, places if segments is None else segments, *rest), kwargs
 
 
 class Bilevel(Segmented):
-    """See `bilevel`: the methods of the classes that it makes, before those of their base."""
+    """See `bilevel`: the methods of the classes that it makes, before those of their base.
 
-    _marks: Tensor | None = None  # those of the forward pass under way
+    Nothing of a call is kept in the model: marks and segments travel with the arguments.
+    """
 
     def __init__(self, config: Any, *args: Any, **kwargs: Any) -> None:
         own = self.config_class  # type: ignore[attr-defined]
@@ -118,23 +150,21 @@ class Bilevel(Segmented):
             )
         super().__init__(config, *args, **kwargs)  # type: ignore[call-arg]
         base: Any = self.base_model  # type: ignore[attr-defined]
-        if not isinstance(getattr(base, "rotary_emb", None), nn.Module):
-            raise ValueError(
-                f"{type(self).__name__} does not compute its rotation once, by "
-                "base_model.rotary_emb: bilevel cannot reach it"
-            )
+        rotation = _rotation_of(self)
         stretch = None if config.stretch is None else build(config.stretch, Stretch, path="stretch")
-        base.rotary_emb = SegmentRotary(base.rotary_emb, stretch=stretch)
+        base.rotary_emb = SegmentRotary(rotation, stretch=stretch)
         width = self.get_input_embeddings().weight.shape[1]  # type: ignore[attr-defined]
         self.intra = IntraTable(config.intra_length, width, std=config.intra_std)
         # On the base model itself: TRL calls it past the forward of this class.
         base.register_forward_pre_hook(self._enter, with_kwargs=True)
-        base.register_forward_hook(self._leave, always_call=True)
         self.post_init()  # type: ignore[attr-defined]
 
     @property
     def segmented(self) -> bool:
         return self.config.bilevel  # type: ignore[attr-defined]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _blank, (self.config_class.stock, False), self.__dict__  # type: ignore[attr-defined]
 
     @torch.no_grad()
     def initialize_weights(self) -> None:
@@ -159,46 +189,65 @@ class Bilevel(Segmented):
         **kwargs: Any,
     ) -> Any:
         """Return what the base class returns; segment_marks: of all tokens so far (marks.py)."""
-        self._marks = segment_marks
-        try:
-            return super().forward(  # type: ignore[misc]
-                input_ids=input_ids,
-                attention_mask=attention_mask,
-                position_ids=position_ids,
-                past_key_values=past_key_values,
-                inputs_embeds=inputs_embeds,
-                labels=labels,
-                logits_to_keep=logits_to_keep,
-                **kwargs,
-            )
-        finally:
-            self._marks = None
+        if segment_marks is not None:  # not every class hands on what it does not know
+            if input_ids is not None:
+                input_ids = _carrying(input_ids, segment_marks)
+            elif inputs_embeds is not None:
+                inputs_embeds = _carrying(inputs_embeds, segment_marks)
+        return super().forward(  # type: ignore[misc]
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            position_ids=position_ids,
+            past_key_values=past_key_values,
+            inputs_embeds=inputs_embeds,
+            labels=labels,
+            logits_to_keep=logits_to_keep,
+            **kwargs,
+        )
 
     def _enter(self, base: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Give the base model embeddings with places in segments, and its rotation segments."""
-        marks = kwargs.pop("segment_marks", self._marks)
-        if not self.segmented:
-            return args, kwargs
         ids = args[0] if args else kwargs.pop("input_ids", None)
         x = kwargs.pop("inputs_embeds", None)
+        marks = kwargs.pop("segment_marks", getattr(x if ids is None else ids, _CARRIED, None))
+        if not self.segmented:
+            return (), {**kwargs, "input_ids": ids, "inputs_embeds": x}
         if x is None:
             x = self.get_input_embeddings()(ids)  # type: ignore[attr-defined]
         mask, places = kwargs.get("attention_mask"), kwargs.get("position_ids")
         past = cached(kwargs.get("past_key_values"))
         at = self.positions((x.shape[0], x.shape[1]), past, ids, mask, places, marks)
-        if at.packed and bool((at.document > 0).any()):
-            _require_packable(kwargs)
-            kwargs["position_ids"] = at.token
-        new = slice(-x.shape[1], None)
-        base.rotary_emb.ids = at.inter[:, new]
-        return (), {**kwargs, "inputs_embeds": x + self.intra(at.intra[:, new]).to(x.dtype)}
-
-    def _leave(self, base: Any, *_: Any) -> None:
-        base.rotary_emb.ids = None
+        several = at.packed and may_be((at.document > 0).any())
+        if several:
+            _require_packable(type(self), at, kwargs)
+        new = at[slice(-x.shape[1], None)]
+        places = _carrying(new.token if several or places is None else places, new.inter)
+        kwargs |= {"position_ids": places, "inputs_embeds": x + self.intra(new.intra).to(x.dtype)}
+        return (), kwargs
 
 
-def _require_packable(kwargs: dict[str, Any]) -> None:
+def _blank(stock: Any, config: bool) -> Any:
+    """Return a model or a configuration without its state: pickle cannot import their classes."""
+    made: Any = bilevel_class(stock)
+    made = made.config_class if config else made
+    return made.__new__(made)
+
+
+def _require_packable(cls: type[Any], at: Positions, kwargs: dict[str, Any]) -> None:
     """Refuse what would let the documents of a row see each other in transformers."""
+    apart = any(base.__name__ in _APART for base in cls.__mro__)
+    if torch.compiler.is_compiling():
+        joins = [kwargs.get(key) for key in ("attention_mask", "past_key_values", "use_cache")]
+        if not apart or any(each is not None and each is not False for each in joins):
+            torch._assert_async((at.document <= 0).all(), "a row has several documents")
+        else:
+            kwargs["use_cache"] = False
+        return
+    if not apart:
+        raise ValueError(
+            "rows contain several documents (position_ids restart, or segment_marks start one), "
+            f"which {cls.__name__} is not known to keep apart: give each document its own row"
+        )
     if any(kwargs.get(key) is not None for key in ("attention_mask", "past_key_values")):
         raise ValueError(
             "rows contain several documents (position_ids restart, or segment_marks start one): "
@@ -217,6 +266,8 @@ FAMILIES = (
     *("Cohere2", "GptOss", "Starcoder2", "StableLm", "Apertus", "Glm", "Glm4", "Exaone4", "Helium"),
     *("Arcee", "SeedOss"),
 )
+# Those that keep the documents of a row apart; GPT-OSS does not, with or without bipe.
+_APART = tuple(f"{name}ForCausalLM" for name in FAMILIES if name != "GptOss")
 
 
 @functools.cache
@@ -229,6 +280,7 @@ def bilevel_class(cls: type[Any]) -> type[Any]:
         "__annotations__": {"model_type": ClassVar[str], **BilevelConfig.__annotations__},
         "model_type": f"bipe_{base.model_type}",
         "stock": cls,
+        "__reduce__": lambda self: (_blank, (cls, True), self.__dict__),
     }
     namespace |= {key: getattr(BilevelConfig, key) for key in BilevelConfig.__annotations__}
     config = type(f"Bipe{base.__name__}", (Handed, base), namespace)
@@ -243,17 +295,48 @@ def bilevel_class(cls: type[Any]) -> type[Any]:
 def bilevel(cls: type[Any]) -> type[Any]:
     """Return a class of transformers with BiPE-RoPE, and register it with the Auto classes.
 
-    Its configuration has the model type bipe_..., so that nobody loads such a folder as the base.
+    Its configuration has the model type bipe_... . The Auto classes go on with the stock class of
+    a model type if cls is another one, such as a subclass: use its own from_pretrained.
     """
-    if not isinstance(cls, type) or getattr(cls, "config_class", None) is None:
-        said = cls.__name__ if isinstance(cls, type) else f"an object of {type(cls).__name__}"
-        raise TypeError(f"cls must be a class of models, such as LlamaForCausalLM, was: {said}")
+    _require_fit(cls)
     made = bilevel_class(cls)  # type: ignore[arg-type]
     config = made.config_class
+    usual, kind = MODEL_FOR_CAUSAL_LM_MAPPING.get(cls.config_class, cls), config.model_type
+    if usual is not cls or (kind in CONFIG_MAPPING and CONFIG_MAPPING[kind] is not config):
+        return made
     AutoConfig.register(config.model_type, config, exist_ok=True)
     AutoModelForCausalLM.register(config, made, exist_ok=True)
     AutoTokenizer.register(config, SegmentingTokenizer, exist_ok=True)
     return made
+
+
+def _require_fit(cls: Any) -> None:
+    """Raise TypeError or ValueError for what bilevel cannot change."""
+    if not isinstance(cls, type) or getattr(cls, "config_class", None) is None:
+        said = cls.__name__ if isinstance(cls, type) else f"an object of {type(cls).__name__}"
+        raise TypeError(f"cls must be a class of models, such as LlamaForCausalLM, was: {said}")
+    model: Any = cls
+    names = [base.__name__ for base in model.__mro__]
+    if issubclass(cls, Segmented) or not any(name.endswith("ForCausalLM") for name in names):
+        raise TypeError(
+            "cls must be a stock class ...ForCausalLM or a subclass of one, such as "
+            f"LlamaForCausalLM, was: {cls.__name__}"
+        )
+    tested = set(names) & {f"{name}ForCausalLM" for name in FAMILIES}
+    if not tested and cls.__module__.startswith("transformers."):  # with a usual configuration
+        with torch.device("meta"):
+            _rotation_of(model(model.config_class()))
+
+
+def _rotation_of(model: Any) -> nn.Module:
+    """Return the rotation of a base model; ValueError if it has none."""
+    found = getattr(model.base_model, "rotary_emb", None)
+    if not isinstance(found, nn.Module):
+        raise ValueError(
+            f"{type(model).__name__} does not compute its rotation once, by "
+            "base_model.rotary_emb: bilevel cannot reach it"
+        )
+    return found
 
 
 def register_families() -> None:

@@ -12,6 +12,8 @@ those of prepared data: a token belongs to the segment of its first visible char
 from __future__ import annotations
 
 import json
+import os
+import threading
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -29,6 +31,18 @@ from segmenters.align import anchors_of_encoding
 logger = logging.get_logger(__name__)
 FILE = "segmenter.json"
 _CONFIG = "tokenizer_config.json"
+
+
+def _renew_lock() -> None:
+    """Make the lock of this process; a fork may copy one that a thread holds."""
+    global _LOCK
+    _LOCK = threading.RLock()
+
+
+# A fast tokenizer stores how a call pads and truncates before it reads the texts.
+_LOCK = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 class _WithSegmenter(PreTrainedTokenizerFast):
@@ -49,29 +63,48 @@ class SegmentingTokenizer(_WithSegmenter):
     model_input_names = ["input_ids", "attention_mask", "segment_marks"]  # noqa: RUF012
     _spelt: tuple[Any, tuple[bytes, ...]] | None = None  # pieces, and the vocabulary that had them
 
-    def save_pretrained(self, save_directory: Any, *args: Any, **kwargs: Any) -> Any:
-        """Write the tokenizer, and the segmenter next to it."""
-        written = super().save_pretrained(save_directory, *args, **kwargs)
-        folder = Path(save_directory)
-        # Who has no bipe must not be sent to look for this class.
-        config = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
-        config.pop("tokenizer_class", None)
-        (folder / _CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-        if self.segmenter is not None:
-            text = json.dumps(self.segmenter.fingerprint(), indent=1)
-            (folder / FILE).write_text(text + "\n", encoding="utf-8")
-        return written
+    def _save_pretrained(
+        self, save_directory: Any, file_names: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Write the files of the tokenizer, and the segmenter next to them."""
+        path = next(Path(name) for name in file_names if str(name).endswith(_CONFIG))
+        if path.with_name("config.json").exists():
+            # It names this class by its model type; who has no bipe must not look for it.
+            config = json.loads(path.read_text(encoding="utf-8"))
+            config.pop("tokenizer_class", None)
+            path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+        written = super()._save_pretrained(save_directory, file_names, *args, **kwargs)
+        if self.segmenter is None:
+            return written
+        path = path.with_name(path.name.removesuffix(_CONFIG) + FILE)
+        text = json.dumps(self.segmenter.fingerprint(), indent=1)
+        path.write_text(text + "\n", encoding="utf-8")
+        return (*written, str(path))
+
+    def train_new_from_iterator(self, *args: Any, **kwargs: Any) -> Any:
+        """Train a tokenizer like this one, with the same segmenter."""
+        made = super().train_new_from_iterator(*args, **kwargs)
+        made.segmenter = self.segmenter
+        return made
+
+    def _add_tokens(self, *args: Any, **kwargs: Any) -> int:
+        """Add tokens, whose texts are read anew."""
+        self.__dict__.pop("_table", None)
+        self._spelt = None
+        return super()._add_tokens(*args, **kwargs)
 
     def _encode_plus(  # type: ignore[override]
         self, text: Any, text_pair: Any = None, **kwargs: Any
     ) -> BatchEncoding:
         if self.segmenter is None:
-            return super()._encode_plus(text, text_pair, **kwargs)
+            with _LOCK:
+                return super()._encode_plus(text, text_pair, **kwargs)
         if text_pair is not None or kwargs.get("is_split_into_words"):
             raise ValueError("segments need one text: join pairs of texts and lists of words first")
         tensors = kwargs.pop("return_tensors", None)
         rows = [text] if isinstance(text, str) else list(text)
-        made = super()._encode_plus(rows, **kwargs)
+        with _LOCK:
+            made = super()._encode_plus(rows, **kwargs)
         origin = made.get("overflow_to_sample_mapping", range(len(rows)))
         several = self.levels > 1
         cuts = [

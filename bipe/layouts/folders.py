@@ -31,12 +31,11 @@ from bipe.checkpoint import (
     decoder_of,
     load_weights,
     require_shapes,
-    whole_folder,
 )
 from bipe.decoder import Decoder, DecoderConfig
 from bipe.layouts.official import INTRA_TABLE, config_to_official, from_official, to_official
 from bipe.layouts.portable import DECODER, FILE, auto_map, of_decoder, plain
-from bipe.sealing import read_object
+from bipe.sealing import read_object, whole_folder
 
 INDEX = "model.safetensors.index.json"
 MODEL_TYPE, _PREFIX = "bipe", "model."

@@ -84,8 +84,8 @@ def prose_cuts(text: str, cuts: Cuts, language: str, prose: Segmenter) -> Cuts:
         places[-1][0] = places[-1][len(inner) :] = -1
     if not texts:
         return np.empty(0, dtype=np.int64)
-    found = np.concatenate(places)[_line_starts(_APART.join(texts), prose)]
-    return found[found >= 0]
+    starts = np.concatenate(places)[_line_starts(_APART.join(texts), prose)]
+    return starts[starts >= 0]
 
 
 def _inner(text: str, form: str) -> str:
@@ -104,10 +104,10 @@ def _inner(text: str, form: str) -> str:
 
 def _line_starts(text: str, prose: Segmenter) -> list[int]:
     """Return the cuts of the prose and of its items, between lines at the start of a line."""
-    found = [match.start() + 1 for match in _ITEM.finditer(text)]
+    starts = [match.start() + 1 for match in _ITEM.finditer(text)]
     last = 0
     for cut in prose.cut(text).tolist():
         line = text.rfind("\n", last, cut) + 1
-        found.append(line if line and text[line:cut].isspace() else cut)
+        starts.append(line if line and text[line:cut].isspace() else cut)
         last = cut
-    return found
+    return starts

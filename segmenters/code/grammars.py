@@ -83,54 +83,79 @@ def parse(
     deep = _too_deep(data, tags)
     if deep is not None:
         return None, deep
-    end, (first, last) = len(data.rstrip()), passed_over
-    inside = (last - first) // _LITERAL_RATE  # steps
-    reads = int(_MOST_READS + times * _READ_RATE * len(data))
-    trust = min(_SUSPECT, 2 + len(data) / 1024) if usual else inf
-    spent, debt, passed = 0, 0.0, 0  # steps, those not paid for by the bytes passed, and these
-    suspicion = 0.0
-
+    steps = _Steps(
+        end=len(data.rstrip()),
+        reads=int(_MOST_READS + times * _READ_RATE * len(data)),
+        literal=passed_over,
+        usual=usual,
+        trust=min(_SUSPECT, 2 + len(data) / 1024) if usual else inf,
+        look=look,
+    )
     buffer = _BUFFERS.pop() if _BUFFERS else bytearray()
 
     def read(place: int, _: object) -> bytearray:
-        nonlocal reads
-        reads -= 1
+        steps.reads -= 1
         # Never an early end, even beyond the limit: two ends in one text crash the parser.
         buffer[:] = data[place : place + _CHUNK]
         return buffer
 
-    def stop(place: int, failed: bool) -> bool:
-        nonlocal spent, debt, passed, inside, suspicion, trust
-        spent += 1
-        if first < place < last:
-            inside -= 1
-        ahead = place - passed
-        if ahead > 0:
-            passed = place
-            debt -= _STEP_RATE * ahead
-            if debt < 0:
-                debt = 0.0
-            suspicion -= usual * ahead
-            if suspicion < 0:
-                suspicion = 0.0
-        debt += 1
-        suspicion += _IN_ERROR if failed else 1
-        if suspicion > trust and place < end:
-            trust = inf
-            if look is not None and look(passed):
-                return True
-        # After the text has been read, the tree is balanced: those steps pass no byte.
-        much = debt > _MOST_STEPS and place < end
-        return much or reads < 0 or inside < 0 or spent > _MOST_STEPS + _LAST_RATE * passed
-
     parser = tree_sitter.Parser(language)
     try:
-        tree = parser.parse(read, progress_callback=stop)
+        tree = parser.parse(read, progress_callback=steps.is_spent)
     except ValueError:  # cancelled
-        return None, passed
+        return None, steps.passed
     finally:
         _BUFFERS.append(buffer)
-    return tree, passed
+    return tree, steps.passed
+
+
+class _Steps:
+    """The steps of one parse: each costs one, and each byte that is passed pays for some.
+
+    at a place      few steps that are not paid for, by a rate that all ordinary code keeps
+    in a literal    few at all, if a `literal` is to be passed in one
+    in the text     a rate for each byte, and so many `reads` of chunks
+    suspicion       at the rate of the language (`usual`), and more for steps in error: behind
+                    `trust`, `look` is called once and may stop the parse
+    """
+
+    def __init__(
+        self,
+        *,
+        end: int,
+        reads: int,
+        literal: tuple[int, int],
+        usual: float,
+        trust: float,
+        look: Callable[[int], bool] | None,
+    ) -> None:
+        self.end, self.reads, self.literal = end, reads, literal
+        self.inside = (literal[1] - literal[0]) // _LITERAL_RATE  # steps left in the literal
+        self.usual, self.trust, self.look = usual, trust, look
+        self.passed = 0  # bytes
+        self.steps = 0
+        self.owed = self.suspect = 0.0  # steps not paid for, by the rate of all code and the usual
+
+    def is_spent(self, place: int, failed: bool) -> bool:
+        """Count a step at a place; return whether it was one too many, so that parsing stops."""
+        self.steps += 1
+        self.inside -= self.literal[0] < place < self.literal[1]
+        ahead = max(0, place - self.passed)
+        self.passed += ahead
+        self.owed = max(0.0, self.owed - _STEP_RATE * ahead) + 1
+        self.suspect = max(0.0, self.suspect - self.usual * ahead) + (_IN_ERROR if failed else 1)
+        # After the text has been read, the tree is balanced: those steps pass no byte.
+        is_reading = place < self.end
+        if self.suspect > self.trust and is_reading:
+            self.trust = inf
+            if self.look is not None and self.look(self.passed):
+                return True
+        return (
+            (self.owed > _MOST_STEPS and is_reading)
+            or self.reads < 0
+            or self.inside < 0
+            or self.steps > _MOST_STEPS + _LAST_RATE * self.passed
+        )
 
 
 def errors(tree: tree_sitter.Tree) -> tuple[list[int], int]:
@@ -138,21 +163,21 @@ def errors(tree: tree_sitter.Tree) -> tuple[list[int], int]:
 
     Each token of an error costs a parser more than one of a statement, if less than the error.
     """
-    found, left, stack = [], 0, [tree.root_node] if tree.root_node.has_error else []
+    places, left, stack = [], 0, [tree.root_node] if tree.root_node.has_error else []
     while stack:
         node = stack.pop()
         if node.is_error or node.is_missing:
-            found.append(node.start_byte)
+            places.append(node.start_byte)
             left += node.child_count
         stack += [child for child in node.children if child.has_error]
-    return found, left
+    return places, left
 
 
 def _too_deep(data: bytes, tags: bool) -> int | None:
     """Return where brackets or tags first nest too deep, those in strings and comments included."""
     if tags:
-        found = list(_TAG.finditer(data))
-        signs = np.array([-1 if match[1] else 1 for match in found], dtype=np.int32)
+        marks = list(_TAG.finditer(data))
+        signs = np.array([-1 if match[1] else 1 for match in marks], dtype=np.int32)
     else:
         signs = np.frombuffer(data.translate(_STEPS, _OTHERS), dtype=np.int8)
     if len(signs) <= _DEEPEST:
@@ -166,5 +191,5 @@ def _too_deep(data: bytes, tags: bool) -> int | None:
         return None
     place = int(np.argmax(deep))
     if tags:
-        return found[place].start()
+        return marks[place].start()
     return int(np.flatnonzero(np.isin(np.frombuffer(data, dtype=np.uint8), _BRACKETS))[place])

@@ -17,17 +17,21 @@ separators, which may be inside of a line of code.
 from __future__ import annotations
 
 import dataclasses
+import logging
 import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import PurePath
 from typing import ClassVar
 
 import numpy as np
 
 from segmenters.base import (
+    END_OF_TEXT,
     Cuts,
     Machine,
     Meta,
+    Ruling,
     Segmenter,
     SegmenterError,
     Window,
@@ -49,6 +53,7 @@ from segmenters.registry import (
     make,
 )
 
+_LOG = logging.getLogger(__name__)
 _LEVELS = {"physical": ("line",), "logical": ("statement", "method", "class")}
 # Languages with a reader of their own, which need no grammar.
 _MACHINES = ("haskell", "python")
@@ -65,6 +70,11 @@ _MARGINS = {
 _PYTHON_LINE = re.compile(
     r"(?P<indent>[ \t]*+)(?:(?P<definition>@|(?:async\s+def|def)\b)|(?P<comment>#)|(?P<other>\S))"
 )
+
+
+# Rules of `why`.
+_LINE_END, _STATEMENT, _INSIDE = "line end", "the next line begins a statement", "in a statement"
+_SENTENCE, _MINIFIED = "sentence of a comment or docstring", "statement in a minified line"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,7 +94,7 @@ class Lines(Segmenter):
     language: str = "auto"
     fallback: bool = False
     prose: str | None = None
-    version: ClassVar[int] = 14
+    version: ClassVar[int] = 15
     unknown: ClassVar[str] = parsed.LANGUAGE_UNKNOWN  # what is tallied then
 
     def __post_init__(self) -> None:
@@ -111,8 +121,8 @@ class Lines(Segmenter):
         """
         if self.language != "auto":
             return self
-        found = (known_language(language) if language else None) or (path and language_of(path))
-        return dataclasses.replace(self, language=found) if found else self
+        chosen = (known_language(language) if language else None) or (path and language_of(path))
+        return dataclasses.replace(self, language=chosen) if chosen else self
 
     def choose(
         self, *, text: str, kind: str | None = None, name: str | None = None, meta: Meta = None
@@ -135,8 +145,8 @@ class Lines(Segmenter):
 
     @property
     def level_names(self) -> tuple[str, ...]:
-        own = _LEVELS[self.granularity]
-        return own if self.prose is None else ("sentence", *own)
+        names = _LEVELS[self.granularity]
+        return names if self.prose is None else ("sentence", *names)
 
     def _levels(self, text: str) -> tuple[Cuts, ...]:
         language = self._language_for(text)
@@ -171,7 +181,9 @@ class Lines(Segmenter):
         # Headers in C++ are often said to be C.
         read = ("c", "cpp") if self.language == "c" else (self.language,)
         some = (parsed.versions(name) for name in read if not parsed.missing(name))
-        return {package: number for found in some for package, number in found.items()} | prose
+        return {
+            package: number for packages in some for package, number in packages.items()
+        } | prose
 
     def _language_for(self, text: str) -> str | None:
         """Return the language whose rule cuts the text; None: physical lines."""
@@ -193,9 +205,10 @@ class Lines(Segmenter):
 
     def _statement_ends(self, text: str, language: str | None) -> Cuts:
         if self.granularity == "logical" and language is None:
-            asked = self._asked_for(text)
-            rule = f"{parsed.NO_GRAMMAR}{asked}" if asked else self.unknown
-            tally(rule, len(text))
+            wish = self._asked_for(text)
+            rule = f"{parsed.NO_GRAMMAR}{wish}" if wish else self.unknown
+            if not tally(rule, len(text)) and text:
+                _warn(rule)
         if language is None:
             return character_ends(text)
         if language in _MACHINES:
@@ -205,6 +218,22 @@ class Lines(Segmenter):
         if language == "haskell":
             return haskell_lines.item_ends(text)
         return parsed.logical_ends(text, language)
+
+    def _why(self, text: str) -> list[Ruling]:
+        """Return the rule at each line end; between lines, sentences end, or minified statements.
+
+        A statement that is not read as such ends with each of its lines.
+        """
+        cuts = self.cut(text)
+        ends, lines = cuts[1:].tolist(), character_ends(text)
+        if self._language_for(text) is None:
+            return self.rulings(cuts, _LINE_END)
+        whole = set(lines.tolist())
+        between = _SENTENCE if self.prose else _MINIFIED
+        rules = {place: Ruling(place, False, _INSIDE) for place in whole}
+        rules |= {p: Ruling(p, True, _STATEMENT if p in whole else between) for p in ends}
+        rules |= {place: Ruling(place, True, END_OF_TEXT) for place in ends[-1:]}
+        return [rules[place] for place in sorted(rules)]
 
     def machine(self) -> Machine:
         if self.granularity == "physical":
@@ -243,3 +272,12 @@ def _definitions(text: str, lines: Cuts, pattern: re.Pattern[str]) -> Cuts:
             depths.append(depth)
         comments = -1
     return np.array(ends, dtype=np.int64)
+
+
+@cache
+def _warn(rule: str) -> None:
+    """Warn once of physical lines in place of logical ones, where no manifest will tell it."""
+    _LOG.warning(
+        "Lines(granularity='logical') cuts physical lines (%s); name it, as by language='python'",
+        rule,
+    )

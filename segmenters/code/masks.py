@@ -9,6 +9,9 @@ powershell   an empty here-string.
 c, cpp    macros in capitals, of which the grammar cannot know what they stand for: in front of a
           word (`LIB_API class A`, `NO_CHECK("x") int f()`) they are blank, in a list of template
           parameters (`<class T, ENABLE_IF(..)>`) a parameter. Only names with an underscore count.
+cpp       an assignment before a comma in brackets, `(a = 1, &a)`, which is a sum instead.
+csharp    directives between arguments and operands, and all branches but the first.
+kotlin    the modifiers of a constructor (`internal actual constructor`).
 
 Line ends stay, so that the lines are those of the text. All repeats are bounded or possessive.
 """
@@ -54,6 +57,24 @@ _C_MACRO = re.compile(rb"[<,A-Z](?:" + _MACRO + rb")")
 _C_FORM = re.compile(
     rb"[\#/\"<,A-Z](?:(?<![^\n \t]\#)(?<=\#)(?:[^\n\\]|\\[^\n]|\\\n)*+"
     rb"|(?<=/)/[^\n]*+|(?<=\")(?:[^\"\n\\]|\\.)*+\"?+|" + _MACRO + rb")"
+)
+# Assignments before commas, in brackets that are no list of arguments or parameters.
+_VALUE = rb"[^(),;{}\"']{0,200}+"
+_ASSIGNED = re.compile(
+    rb"(?:[(,=&|!?:;{}<>+*/-]|n(?<=\breturn))\s{0,80}+\((?:\s{0,80}+[\w.:*>\[\]-]{1,80}?\s{0,9}+"
+    rb"(?:[-+*/%&|^]|<<|>>)?=(?!=)" + _VALUE + rb"(?:\([^()]{0,200}+\)" + _VALUE + rb"){0,4}+,)+"
+)
+_ASSIGNS = re.compile(rb"(?:[-+*/%&|^]|<<|>>)?(?<![=!<>])=(?!=)")
+_MODIFIERS = re.compile(
+    rb"(?<![\w.])(?:(?:actual|expect|internal|private|protected|public)[ \t]{1,9}+)+"
+    rb"(?=constructor[ \t]{0,9}+\()"
+)
+# What brackets of C# are in, and directives.
+_CSHARP = re.compile(
+    rb"(?P<directive>(?<![^\n])[ \t]*+\#[ \t]*+(?P<word>if|elif|else|endif)\b[^\n]*+)"
+    rb"|(?P<open>[(\[{])|(?P<close>[)\]}])|//[^\n]*+|/\*[^*]*+(?:\*(?!/)[^*]*+)*+\*/|'(?:[^'\n\\]|\\.){1,9}+'"
+    rb'|"""(?:[^"]|"(?!""))*+"""|@\$?"(?:[^"]|"")*+"|\$@"(?:[^"]|"")*+"|"(?:[^"\\\n]|\\.)*+"',
+    re.DOTALL,
 )
 _WORD = re.compile(rb"[^\s]")
 _KEYWORD = b"class "
@@ -102,6 +123,49 @@ def _instead(found: bytes, form: str) -> bytes:
     return found[:space] + name + end + _WORD.sub(b" ", more)
 
 
+def _summed(match: re.Match[bytes]) -> bytes:
+    """Return brackets in which each assignment is a sum."""
+    return _ASSIGNS.sub(lambda sign: b"+".ljust(len(sign[0])), match[0])
+
+
+def _blanked(match: re.Match[bytes]) -> bytes:
+    return b" " * len(match[0])
+
+
+def _without_directives(data: bytes) -> bytes:
+    """Return C# without the directives in brackets, and without their branches but the first."""
+    parts: list[bytes] = []
+    place, brackets = 0, [b""]
+    # Of the directives in brackets that are open: whether a branch is left out, and of how many.
+    branches: list[bool] = []
+    left_out = 0
+    for match in _CSHARP.finditer(data):
+        if match["open"] or match["close"]:
+            if left_out:
+                continue
+            if match["open"]:
+                brackets.append(match["open"])
+            elif len(brackets) > 1:
+                brackets.pop()
+        elif (word := match["word"]) and (
+            branches or (word == b"if" and brackets[-1] in (b"(", b"["))
+        ):
+            if not left_out:
+                parts.append(data[place : match.start()])
+                place = match.start()
+            if word == b"if":
+                branches.append(False)
+            elif word == b"endif":
+                left_out -= branches.pop()
+            elif not branches[-1]:
+                branches[-1] = True
+                left_out += 1
+            if not left_out:
+                parts.append(_WORD.sub(b" ", data[place : match.end()]))
+                place = match.end()
+    return b"".join((*parts, data[place:])) if parts else data
+
+
 def encode(text: str, language: str) -> bytes:
     """Return the text as UTF-8 that the grammar of its language can read, with the same lines."""
     if not text.isascii():
@@ -118,5 +182,10 @@ def encode(text: str, language: str) -> bytes:
     if language == "powershell":
         return _EMPTY_HERE_STRING.sub(rb" \1\2\1 ", data)
     if language in ("c", "cpp"):
-        return _without_macros(data)
+        data = _without_macros(data)
+        return _ASSIGNED.sub(_summed, data) if language == "cpp" else data
+    if language == "csharp" and b"#if" in data:
+        return _without_directives(data)
+    if language == "kotlin" and b"constructor" in data:
+        return _MODIFIERS.sub(_blanked, data)
     return data

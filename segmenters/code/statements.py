@@ -137,12 +137,12 @@ def _label_end(node: Any, children: list[Any], kinds: Kinds) -> int:
 
 def _is_begin(child: Any, node: Any, kinds: Kinds, next_lines: memoryview) -> bool:
     """Return whether a child of a node that is no block begins a segment."""
-    kind, own = child.kind_id, node.kind_id
+    kind, outer = child.kind_id, node.kind_id
     return (
         kind in kinds.begins
-        or (kind in kinds.comments and own in kinds.compound)
+        or (kind in kinds.comments and outer in kinds.compound)
         # The head of a `for` holds statements too; its body comes last.
-        or (kind in kinds.bodies and (own not in kinds.heads or child.end_byte == node.end_byte))
+        or (kind in kinds.bodies and (outer not in kinds.heads or child.end_byte == node.end_byte))
         # A block without braces, of one line: nothing else marks where its statement begins.
         or (
             kind in kinds.opens
@@ -167,25 +167,25 @@ def _broken(root: Any, kinds: Kinds, next_lines: memoryview) -> list[int]:
                 if child.is_error or child.is_missing:
                     broken.add(place)
                 nodes.append((child, place))
-    found: list[int] = []
+    places: list[int] = []
     for place in range(len(nodes) - 1, 0, -1):
         node, above = nodes[place]
         if place in broken and not _is_open(node, kinds):
-            found += [child.start_byte for child in node.children]
+            places += [child.start_byte for child in node.children]
             broken.add(above)
-    return found
+    return places
 
 
 def _is_open(node: Any, kinds: Kinds) -> bool:
-    own = node.kind_id
-    if own in kinds.opens or node.is_error or node.is_missing:
+    kind = node.kind_id
+    if kind in kinds.opens or node.is_error or node.is_missing:
         return True
-    return own in kinds.labels and any(child.kind_id in kinds.colons for child in node.children)
+    return kind in kinds.labels and any(child.kind_id in kinds.colons for child in node.children)
 
 
 def definitions(root: Any, kinds: Kinds, data: bytes) -> list[int]:
     """Return where top-level definitions begin, in bytes (the rule is in `lines.py`)."""
-    found: list[int] = []
+    places: list[int] = []
     stack = [iter(root.children)]
     above, above_row, last = -1, -1, False  # comments directly above, and where they end
     while stack:
@@ -195,7 +195,7 @@ def definitions(root: Any, kinds: Kinds, data: bytes) -> list[int]:
             continue
         kind = node.kind_id
         if kind in kinds.contains:
-            found.append(node.start_byte)
+            places.append(node.start_byte)
             stack.append(iter(node.children))
             above, last = -1, False
             continue
@@ -206,17 +206,17 @@ def definitions(root: Any, kinds: Kinds, data: bytes) -> list[int]:
             continue
         above = -1
         if _is_one(node, kinds.defines, kinds, data):
-            found.append(start)
+            places.append(start)
             last = True
         elif node.is_named and last:
-            found.append(start)
+            places.append(start)
             last = False
-    return found
+    return places
 
 
 def methods(nodes: list[Any], kinds: Kinds) -> list[int]:
     """Return where functions begin, with what is directly above them, and what follows each."""
-    found: list[int] = []
+    places: list[int] = []
     for node in nodes:
         while (above := node.parent) is not None and above.type in WRAPPERS:
             node = above
@@ -224,15 +224,15 @@ def methods(nodes: list[Any], kinds: Kinds) -> list[int]:
         if after is not None and after.start_point.row == last:  # a body apart from its header
             after, last = after.next_named_sibling, after.end_point.row
         if after is not None and after.start_point.row > last:
-            found.append(after.start_byte)
+            places.append(after.start_byte)
         while (
             (above := node.prev_sibling) is not None
             and above.kind_id in kinds.comments
             and node.start_point.row <= _last_row(above) + 1
         ):
             node = above
-        found.append(node.start_byte)
-    return found
+        places.append(node.start_byte)
+    return places
 
 
 def _last_row(node: Any) -> int:

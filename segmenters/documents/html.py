@@ -111,8 +111,8 @@ def _language(text: str, opening: re.Match[str], name: str) -> str | None:
         return _LANGUAGES.get(name)
     inner = _CODE_TAG.match(text, opening.end())
     window = opening.group() + (inner.group() if inner else "")
-    found = _CLASS.search(window)
-    return found[1] if found else None
+    match = _CLASS.search(window)
+    return match[1] if match else None
 
 
 def _shown(text: str, place: int, start: int, end: int) -> View:

@@ -62,5 +62,5 @@ def _language(listing: re.Match[str], code: str) -> str | None:
         return "python"
     if listing["name"] == "code":
         return "agda" if _AGDA.search(code) and "::" not in code else "haskell"
-    found = _LANGUAGE.search(listing["options"] or "")
-    return found[1] if found else None
+    match = _LANGUAGE.search(listing["options"] or "")
+    return match[1] if match else None

@@ -10,6 +10,7 @@ its ">" as Markdown; a block of HTML is HTML; front matter is YAML or TOML. A di
 
 import re
 from collections.abc import Iterator
+from typing import Final
 
 from segmenters.documents.html import BLOCKS
 from segmenters.documents.parts import EOL, Part, Reader, View, spliced
@@ -53,8 +54,8 @@ _DELIMITERS = re.compile(rf"[ \t]*+:?-+:?[ \t]*+(?:\|[ \t]*+:?-+:?[ \t]*+)++\|?[
 _RAW = frozenset(("pre", "script", "style", "textarea"))
 _CODE_INDENT = 4
 _LONGEST_DISPLAY = 5000  # characters: a sign that is not closed so soon is none of mathematics
-# Kinds of lines that are segments of their own.
-_ALONE = frozenset(("heading", "row", "link"))
+# Kinds of lines that mean the same however far they are indented.
+_ANYWHERE = frozenset(("heading", "row", "link", "rule", "text"))
 
 
 def parts(text: str) -> Iterator[Part]:
@@ -113,47 +114,58 @@ class _Blocks(Reader):
             return []
         indent = _width(line["indent"])
         if kind == "item":
-            inner = _FENCE_IN_ITEM.match(self.text, line.end("item"))
-            if inner is None:
-                return []
-            self.in_list = indent + len(line["item"])
-            return self.fenced(inner, line.end(), self.in_list)
+            return self.item(line, indent)
         if self.blank and indent >= self.in_list + _CODE_INDENT:
             end = self.indented(line.start(), self.in_list + _CODE_INDENT)
             return [Part(end=end, kind="code")]
-        if kind in _ALONE:
-            end = self.after_blank_lines(line.end())
-            begins = kind == "heading" or self.last != (kind, line.start())
-            self.last = (kind, line.end())
-            return [Part(end=end, kind="line", paragraph=begins, section=kind == "heading")]
-        # The last group that matches in a fence.
-        if kind == "info" and indent < self.in_list + _CODE_INDENT:
-            return self.fenced(line, line.end(), indent)
-        if kind == "rule":
-            heading = self.underlines(line)
-            kind = "marked" if heading else "line"
-            return [Part(end=self.after_blank_lines(line.end()), kind=kind, section=heading)]
-        if kind == "text":
-            return self.table(line)
-        return self.foreign(line, kind) if indent < _CODE_INDENT + self.in_list else []
+        if kind in _ANYWHERE or indent < self.in_list + _CODE_INDENT:
+            read = _BLOCKS.get(kind)
+            return read(self, line, kind, indent) if read else []
+        return []
+
+    def item(self, line: re.Match[str], indent: int) -> list[Part]:
+        """Return the fence with which an item begins, if it does."""
+        inner = _FENCE_IN_ITEM.match(self.text, line.end("item"))
+        if inner is None:
+            return []
+        self.in_list = indent + len(line["item"])
+        return self.fenced(inner, line.end(), self.in_list)
+
+    def alone(self, line: re.Match[str], kind: str, indent: int) -> list[Part]:
+        """Return a heading, a row of a table or a definition of a link."""
+        end = self.after_blank_lines(line.end())
+        begins = kind == "heading" or self.last != (kind, line.start())
+        self.last = (kind, line.end())
+        return [Part(end=end, kind="line", paragraph=begins, section=kind == "heading")]
+
+    def fence(self, line: re.Match[str], kind: str, indent: int) -> list[Part]:
+        return self.fenced(line, line.end(), indent)
+
+    def rule(self, line: re.Match[str], kind: str, indent: int) -> list[Part]:
+        """Return a rule, which may make a heading of the paragraph above it."""
+        heading = self.underlines(line)
+        part = "marked" if heading else "line"
+        return [Part(end=self.after_blank_lines(line.end()), kind=part, section=heading)]
+
+    def quote(self, line: re.Match[str], kind: str, indent: int) -> list[Part]:
+        end, view = self.quotation(line.start())
+        return [Part(end=self.after_blank_lines(end), kind="markdown", view=view)]
+
+    def comment(self, line: re.Match[str], kind: str, indent: int) -> list[Part]:
+        end = self.line_of("-->", line.start())
+        return [Part(end=self.after_blank_lines(end), kind="html")] if end else []
+
+    def html(self, line: re.Match[str], kind: str, indent: int) -> list[Part]:
+        """Return a block of HTML."""
+        name = line["html"].lower()
+        if name not in BLOCKS | _RAW:
+            return []
+        end = self.line_of(f"</{name}", line.start()) if name in _RAW else 0
+        return [Part(end=end or self.paragraph_end(line.start()), kind="html")]
 
     def underlines(self, line: re.Match[str]) -> bool:
         """Return whether the line is a rule that makes a heading of the paragraph above it."""
         return self.prose and not self.blank and (line["rule"] or "+")[0] in "=-"
-
-    def foreign(self, line: re.Match[str], kind: str) -> list[Part]:
-        """Return a quotation, a comment, or a block of HTML."""
-        if kind == "quote":
-            end, view = self.quotation(line.start())
-            return [Part(end=self.after_blank_lines(end), kind="markdown", view=view)]
-        if kind == "comment":
-            end = self.line_of("-->", line.start())
-            return [Part(end=self.after_blank_lines(end), kind="html")] if end else []
-        if kind == "html" and line["html"].lower() in BLOCKS | _RAW:
-            name = line["html"].lower()
-            end = self.line_of(f"</{name}", line.start()) if name in _RAW else 0
-            return [Part(end=end or self.paragraph_end(line.start()), kind="html")]
-        return []
 
     def paragraph(self, line: re.Match[str], kind: str | None) -> int:
         """Read a line of a paragraph, a list item or a display; return where to continue."""
@@ -177,11 +189,11 @@ class _Blocks(Reader):
         """Return the parts of a fence: the opening line, the code and the closing line."""
         code_end, end = self.closing(opening, line_end, indent)
         language = _LANGUAGE.match(opening["info"])
-        found = [Part(end=line_end, kind="line")]
+        parts = [Part(end=line_end, kind="line")]
         if code_end > line_end:
             name = language[1] if language else None
-            found.append(Part(end=code_end, kind="code", language=name, paragraph=False))
-        return [*found, Part(end=end, kind="line", paragraph=False)] if end > code_end else found
+            parts.append(Part(end=code_end, kind="code", language=name, paragraph=False))
+        return [*parts, Part(end=end, kind="line", paragraph=False)] if end > code_end else parts
 
     def closing(self, opening: re.Match[str], start: int, indent: int) -> tuple[int, int]:
         """Return where the code ends, and where its closing line does, blank lines included."""
@@ -214,7 +226,7 @@ class _Blocks(Reader):
             pieces.append((line.start(), start, line.end()))
         return len(self.text), spliced(self.text, pieces)
 
-    def table(self, line: re.Match[str]) -> list[Part]:
+    def table(self, line: re.Match[str], kind: str, indent: int) -> list[Part]:
         """Return the rows of a table whose head is this line, if the line below shows one."""
         delimiters = "|" in line.group() and _DELIMITERS.match(self.text, line.end())
         if not delimiters:
@@ -231,15 +243,29 @@ class _Blocks(Reader):
         """Return the end of the line that holds the sign, 0 if none does."""
         if place >= self.missing.get(sign, len(self.text)):
             return 0
-        found = self.text.find(sign, place)
-        if found < 0:
+        sign_place = self.text.find(sign, place)
+        if sign_place < 0:
             self.missing[sign] = place
             return 0
-        return past(_REST, self.text, found)
+        return past(_REST, self.text, sign_place)
 
     def paragraph_end(self, place: int) -> int:
         blank = _BLANK_LINE.search(self.text, place)
         return self.after_blank_lines(blank.start()) if blank else len(self.text)
+
+
+# How lines of each kind are read, by the last group that matches in them; others are text.
+_BLOCKS: Final = {
+    "heading": _Blocks.alone,
+    "row": _Blocks.alone,
+    "link": _Blocks.alone,
+    "info": _Blocks.fence,
+    "rule": _Blocks.rule,
+    "text": _Blocks.table,
+    "quote": _Blocks.quote,
+    "comment": _Blocks.comment,
+    "html": _Blocks.html,
+}
 
 
 def _width(indent: str) -> int:

@@ -7,43 +7,36 @@ its own format.
 
 from __future__ import annotations
 
+import dataclasses
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Final
 
-from segmenters.base import Segmenter, nested
+from segmenters.base import END_OF_TEXT, Ruling, Segmenter, nested
 from segmenters.checks import require_choice
 from segmenters.code import parsed
 from segmenters.code.lines import Lines
 from segmenters.code.tables import TABLES
-from segmenters.documents import email, html, latex, markdown, notebook, rst
-from segmenters.documents.light import LIGHT
-from segmenters.documents.parts import LEVELS, Part, after_blank_lines, marked_ends
+from segmenters.documents import html, latex, markdown, notebook, rst
+from segmenters.documents.parts import LEVELS, Part, after_blank_lines, marked_ends, masked
 from segmenters.proofs.latex import LaTeXProofs
 from segmenters.prose import rules
-from segmenters.records.records import FORMATS as RECORDS
-from segmenters.records.records import Records
+from segmenters.prose.sentences import Sentences
 from segmenters.registry import PROOFS, of_kind, route_of_language
 
 FORMATS: Final[Mapping[str, Callable[[str], Iterator[Part]]]] = {
-    "diff": email.changes,
-    "email": email.parts,
     "html": html.parts,
     "latex": latex.parts,
     "markdown": markdown.parts,
     "notebook": notebook.parts,
     "rst": rst.parts,
-    **LIGHT,
 }
-# The formats inside of documents, with one that occurs only there.
-_INNER: Final = {**FORMATS, "letter": email.letter}
 # Segmenters of the kinds of parts that the registry does not name.
 _OWN: Final[Mapping[str, Segmenter]] = {
     "tagged": html.Tagged(),
     "tex": LaTeXProofs(),
-    "changes": email.Changes(),
 }
 _PARTS: Final = ("lines", "prose")
 _DEEPEST: Final = 8  # deeper documents inside of documents are prose
@@ -55,18 +48,16 @@ GRANULARITIES: Final = ("physical", "logical")
 class Mixed(Segmenter):
     """Cuts each part of a document according to its kind.
 
-    `format`: "markdown", "rst", "latex", "html", "notebook", "email", "diff", "asciidoc", "org",
-    "mediawiki", "typst" or "man". `granularity` of code: "physical", or "logical" where its
-    language is known and its grammar installed; records (SQL, YAML ...) need none.
+    `format`: "markdown", "rst", "latex", "html" or "notebook". `granularity` of code: "physical",
+    or "logical" where its language is known and its grammar installed.
 
-    A paragraph is a paragraph of the format, a heading, an item of a list, a listing, a table, the
-    output of a cell, the headers of a message, or a hunk. A section begins at a heading, a cell, a
-    message, or the changes of another file.
+    A paragraph is a paragraph of the format, a heading, an item of a list, a listing, a table or
+    the output of a cell. A section begins at a heading or a cell.
     """
 
     format: str = "markdown"
     granularity: str = "physical"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
     # Where a part ends depends on what closes it.
     lookahead = None
     level_names = LEVELS
@@ -76,9 +67,21 @@ class Mixed(Segmenter):
         require_choice("granularity", self.granularity, GRANULARITIES)
 
     def versions(self) -> dict[str, str]:
-        known = {**_OWN, **{kind: of_kind(kind) for kind in (*_PARTS, *PROOFS)}}
+        segmenters = {**_OWN, **{kind: of_kind(kind) for kind in (*_PARTS, *PROOFS)}}
         marked = {"marked.version": "1", "marked.tables": rules.tables()}
-        return marked | versions_of(known) | _versions_of_code(self.granularity)
+        return marked | versions_of(segmenters) | _versions_of_code(self.granularity)
+
+    def _why(self, text: str) -> list[Ruling]:
+        """Return the rule of the part that each place is in, and where parts end."""
+        ends = set(self.cut(text)[1:].tolist())
+        rulings = {ruling.place: ruling for ruling in _why_in(text, self.format, self.granularity)}
+        rulings |= {p: Ruling(p, True, type(self).__name__) for p in ends - rulings.keys()}
+        rulings |= {len(text): Ruling(len(text), True, END_OF_TEXT)} if text else {}
+        return [
+            dataclasses.replace(rulings[place], ends=place in ends)
+            for place in sorted(rulings)
+            if place > 0
+        ]
 
     def _ends(self, text: str) -> Iterable[int]:
         return _ends_of(text, self.format, self.granularity, levels=1)[0]
@@ -87,20 +90,49 @@ class Mixed(Segmenter):
         return _ends_of(text, self.format, self.granularity, levels=len(LEVELS))
 
 
+# What `why` calls kinds of parts.
+_SHOWN_AS: Final = {"marked": "text", "tagged": "text", "line": "a line", "tex": "text"}
+
+
+def _why_in(text: str, format: str, granularity: str, *, depth: int = 0) -> list[Ruling]:
+    """Return the rule at each place of a document, also in documents inside of it."""
+    rules: dict[int, Ruling] = {}
+    start = 0
+    for part in FORMATS[format](text):
+        shown = part.view.text if part.view else text[start : part.end]
+        inner: list[Ruling] = []
+        if part.kind != "line" and not _is_line(part, shown):
+            if part.kind in FORMATS and depth < _DEEPEST:
+                inner = _why_in(shown, part.kind, granularity, depth=depth + 1)
+            elif part.kind == "marked":
+                inner = Sentences().why(masked(shown))
+            else:
+                inner = _segmenter_of(part, granularity).why(shown)
+        for ruling in inner:
+            if ruling.place < len(shown):
+                place = int(part.view.places[ruling.place]) if part.view else start + ruling.place
+                rules[place] = Ruling(place, ruling.ends, ruling.rule)
+        rules[part.end] = Ruling(
+            part.end, True, f"end of {_SHOWN_AS.get(part.kind, part.kind)} in {format}"
+        )
+        start = part.end
+    return [rules[place] for place in sorted(rules)]
+
+
 def _ends_of(
     text: str, format: str, granularity: str, *, levels: int, depth: int = 0
 ) -> list[array[int]]:
     """Return where segments of each level end, also in documents inside of the document."""
-    found = [array("q") for _ in range(levels)]
+    level_ends = [array("q") for _ in range(levels)]
     start, coarse = 0, range(1, levels)
-    for part in _INNER[format](text):
+    for part in FORMATS[format](text):
         shown = part.view.text if part.view else text[start : part.end]
         for level in coarse:
             if part.section or (level == 1 and part.paragraph):
-                found[level].append(start)
+                level_ends[level].append(start)
         if part.kind != "line" and not _is_line(part, shown):
             inner: Sequence[Iterable[int]]
-            if part.kind in _INNER and depth < _DEEPEST:
+            if part.kind in FORMATS and depth < _DEEPEST:
                 inner = _ends_of(shown, part.kind, granularity, levels=levels, depth=depth + 1)
             else:
                 inner = _ends_in(part, shown, granularity, levels)
@@ -108,18 +140,18 @@ def _ends_of(
             for level, ends in enumerate(inner[:2] if part.view else inner):
                 if part.view:
                     places = part.view.places.data
-                    found[level].extend(places[end] for end in ends if end < len(places))
+                    level_ends[level].extend(places[end] for end in ends if end < len(places))
                 else:
-                    found[level].extend(map(start.__add__, ends))
-        found[0].append(part.end)
+                    level_ends[level].extend(map(start.__add__, ends))
+        level_ends[0].append(part.end)
         start = part.end
-    return found
+    return level_ends
 
 
 def _ends_in(part: Part, shown: str, granularity: str, levels: int) -> list[Iterable[int]]:
     """Return the ends of levels in a part that is no document."""
     if part.kind == "marked":  # most parts are such
-        ends = marked_ends(shown, part.language)
+        ends = marked_ends(shown)
         paragraphs = [*after_blank_lines(shown)] if levels > 1 else []
         if not paragraphs:
             return [ends]
@@ -135,7 +167,7 @@ def _ends_in(part: Part, shown: str, granularity: str, levels: int) -> list[Iter
 def _is_line(part: Part, shown: str) -> bool:
     """Return whether the part is one line of code, which nothing cuts: hostile text has many."""
     return (
-        (part.kind in ("lines", "changes") or (part.kind == "code" and not part.language))
+        (part.kind == "lines" or (part.kind == "code" and not part.language))
         and shown.find("\n", 0, len(shown) - 1) < 0
         and "\r" not in shown
     )
@@ -154,9 +186,8 @@ def _segmenter_of_code(language: str, granularity: str) -> Segmenter:
     """Return the segmenter of a language as a document names it, known or not."""
     if language in PROOFS:
         return of_kind(language)
-    route = route_of_language(language, is_code=True) or ""
-    if granularity == "logical" and route in RECORDS:  # SQL, YAML: no grammar reads them
-        return Records(format=route)
+    if route_of_language(language, is_code=True) == "lines":  # SQL, YAML: they have no grammar
+        return of_kind("lines")
     return _Listing(granularity=granularity, fallback=True).for_document(language=language)
 
 
@@ -177,8 +208,8 @@ def versions_of(segmenters: Mapping[str, Segmenter]) -> dict[str, str]:
 
 def _versions_of_code(granularity: str) -> dict[str, str]:
     """Return what the cuts of code depend on: for logical lines, the installed grammars."""
-    found = {"code.version": str(Lines.version), "records.version": str(Records.version)}
+    numbers = {"code.version": str(Lines.version)}
     for language in TABLES if granularity == "logical" else ():
         if parsed.missing(language) is None:
-            found |= {f"code.{name}": value for name, value in parsed.versions(language).items()}
-    return found
+            numbers |= {f"code.{name}": value for name, value in parsed.versions(language).items()}
+    return numbers

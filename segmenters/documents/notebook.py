@@ -59,9 +59,9 @@ class _Open:
 
 def parts(text: str) -> Iterator[Part]:
     """Yield the parts of a notebook, in order."""
-    found, language = _read(text)
+    cells, language = _read(text)
     place = 0
-    for strings in sorted(found, key=lambda strings: strings.spans[0]):
+    for strings in sorted(cells, key=lambda strings: strings.spans[0]):
         start, view, end = _view(text, strings.spans, place)
         if start > place:
             yield Part(end=start, kind="lines", paragraph=False)
@@ -77,7 +77,7 @@ def parts(text: str) -> Iterator[Part]:
 def _read(text: str) -> tuple[list[_Strings], str | None]:
     """Return the texts of cells and outputs, and the language of the kernel."""
     stack = [_Open("")]
-    found: list[_Strings] = []
+    cells: list[_Strings] = []
     language: str | None = None
     last = ""
     for token in _TOKEN.finditer(text):
@@ -91,7 +91,7 @@ def _read(text: str) -> tuple[list[_Strings], str | None]:
                 top.kind = string
             elif (top.owner, top.key) in (("language_info", "name"), ("kernelspec", "language")):
                 language = _VERSION.sub("", string) or None
-            strings = _strings_of(stack, found)
+            strings = _strings_of(stack, cells)
             if strings is not None:
                 strings.spans.append(token.span("string"))
         elif sign == ":":
@@ -104,7 +104,7 @@ def _read(text: str) -> tuple[list[_Strings], str | None]:
             stack.append(_Open(sign, owner=owner, is_cell=is_cell))
         elif sign in "}]" and len(stack) > 1:
             stack.pop()
-    return [strings for strings in found if strings.spans], language
+    return [strings for strings in cells if strings.spans], language
 
 
 def _strings_of(stack: list[_Open], found: list[_Strings]) -> _Strings | None:

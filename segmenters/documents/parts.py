@@ -40,23 +40,6 @@ _SPANS = (
     rf"|(?P<tag>[A-Za-z][\w-]{{0,40}}+(?:{_ATTRIBUTE}){{1,20}}+\s*+/?+))(?=>)"
 )
 _HIDDEN = re.compile(rf"[`$<(\[](?:{_SPANS})")
-# What the text of some formats hides besides: between signs, in strings and comments.
-_HIDDEN_IN: Final = {
-    "org": re.compile(
-        rf"[`$<(\[=~](?:(?<![^\s(\[{{'\"-][=~])(?:(?<==)(?P<equals>(?!\s)[^=\n]{{1,{_SPAN}}}+(?<!\s))="
-        rf"|(?<=~)(?P<tilde>(?!\s)[^~\n]{{1,{_SPAN}}}+(?<!\s))~)(?!\w)"
-        rf"|(?<=\[\[)(?P<place>[^\[\]\n]{{1,{_SPAN}}}+)(?=\])|{_SPANS})"
-    ),
-    "asciidoc": re.compile(
-        rf"[`$<(\[+](?:(?<=\+)(?<![\w+]\+)(?P<plus>(?![\s+])[^+\n]{{1,{_SPAN}}}+(?<!\s))\+(?!\w)"
-        rf"|(?<=\+)\+(?P<pass>[^+\n]{{1,{_SPAN}}}+)\+\+|{_SPANS})"
-    ),
-    "typst": re.compile(
-        rf"[`$<(\[\"/](?:(?<=\(\")(?P<string>[^\"\\\n]{{1,{_SPAN}}}+"
-        rf"(?:\\.[^\"\\\n]{{0,{_SPAN}}}+){{0,9}}+)\"|(?<=/)(?:(?<!:/)/(?P<end>[^\n]++)"
-        rf"|\*(?P<note>(?:[^\n*/]++|/(?!\*)|\*(?!/)|{_WRAPPED})++)\*/)|{_SPANS})"
-    ),
-}
 _LETTER = "x"
 LEVELS: Final = ("segment", "paragraph", "section")
 _STOPS = (".", "?", "!")
@@ -77,7 +60,7 @@ class Part(NamedTuple):
     """The text from the end of the part before up to `end` (characters).
 
     `kind`: "line" (one segment), "lines" (physical lines), "prose", "marked" (prose with code spans
-    and formulas, and the signs of the format that `language` names), "tagged" (prose between tags),
+    and formulas), "tagged" (prose between tags),
     "code", or a format, for a document in the document. A part begins a section, or a paragraph, or
     neither.
     """
@@ -93,8 +76,6 @@ class Part(NamedTuple):
 class Reader:
     """Reads a document by lines, of which `block` says whether they are parts of their own."""
 
-    format: str | None = None  # that of the text, if it has signs of its own
-
     def __init__(self, text: str, line: re.Pattern[str]) -> None:
         self.text, self.line = text, line
         self.blank = True  # whether the line above is blank
@@ -108,7 +89,7 @@ class Reader:
             kind, start = line.lastgroup, line.start()
             block = self.block(line, kind)
             if (block or kind == "item") and self.prose:
-                yield Part(end=start, kind="marked", language=self.format)
+                yield Part(end=start, kind="marked")
                 end, self.prose = start, False
             yield from block
             if block:
@@ -117,7 +98,7 @@ class Reader:
             self.blank = bool(block) or kind == "blank"
             self.prose = self.prose or not self.blank
         if end < len(self.text):
-            yield Part(end=len(self.text), kind="marked", language=self.format)
+            yield Part(end=len(self.text), kind="marked")
 
     def block(self, line: re.Match[str], kind: str | None) -> list[Part]:
         """Return the parts that begin with this line; none for a line of text or of an item."""
@@ -151,11 +132,16 @@ def view_of(seen: list[str], places: list[Cuts]) -> View:
     return View(text="".join(seen), places=joined)
 
 
-def marked_ends(text: str, format: str | None) -> list[int]:
+def marked_ends(text: str) -> list[int]:
     """Return where sentences end outside of code spans, formulas, tags and addresses."""
-    if format in _HIDDEN_IN or any(sign in text for sign in ("`", "$", "<", "](", "[[")):
-        text = _HIDDEN_IN.get(format or "", _HIDDEN).sub(_shadow, text)
-    return rules.sentence_ends(text)
+    return rules.sentence_ends(masked(text))
+
+
+def masked(text: str) -> str:
+    """Return the text with masks as long as its code spans, formulas, tags and addresses."""
+    if any(sign in text for sign in ("`", "$", "<", "](", "[[")):
+        return _HIDDEN.sub(_shadow, text)
+    return text
 
 
 def _shadow(match: re.Match[str]) -> str:

@@ -2,7 +2,7 @@
 
 What is stated about a document decides before what it looks like: its kind, if specific; its file
 name, or one among its fields; the programming language among its fields; its data set; then its
-text (`looks`); then its kind in general. "prose", which readers state by default, decides last.
+text (`detection`); then its kind in general. "prose", which readers state by default, decides last.
 Without `choose`, only the text decides. Each decision is logged at level DEBUG.
 """
 
@@ -14,15 +14,13 @@ from pathlib import PurePosixPath
 from typing import ClassVar, Final
 
 from segmenters import registry
-from segmenters.base import Cuts, Machine, Meta, Segmenter
+from segmenters.base import Cuts, Machine, Meta, Ruling, Segmenter
 from segmenters.checks import require_choice
 from segmenters.code.lines import Lines
-from segmenters.documents.looks import kind_of_paper, looks_like
+from segmenters.documents.detection import detect, kind_of_paper, looks_like
+from segmenters.documents.detection_table import HOL, TPTP
 from segmenters.documents.mixed import FORMATS, GRANULARITIES, Mixed, versions_of
-from segmenters.documents.signs import HOL, TPTP
 from segmenters.fields import LANGUAGE_FIELDS, NAME_FIELDS, SET_FIELDS, suffix_of, texts
-from segmenters.records.records import FORMATS as RECORDS
-from segmenters.records.records import Records
 from segmenters.registry import ROUTES, of_kind
 
 _LOG = logging.getLogger(__name__)
@@ -40,15 +38,16 @@ _NEEDS: Final[dict[str, tuple[re.Pattern[str], str | None]]] = {
     "html": (re.compile("<"), None),
     "coq": (re.compile(r"\A(?!.*endmodule)", re.DOTALL), "code"),
     "hol": (HOL, "code"),
-    "man": (re.compile(r"\n\.S"), None),
+    "manual page": (re.compile(r"\n\.S"), None),
     "tptp": (TPTP, "code"),
 }
 _SHARED: Final = ("hol", "tptp")  # without a text, their suffixes mean the others
+_OF_MANUAL_PAGES: Final = re.compile(r"\.(?:[1-9]\w{0,2}|man|mdoc|roff)\Z")  # their suffixes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Decision:
-    """A route, what decided it ("name", "looks", ...) and the value that did."""
+    """A route, what decided it ("name", "looks", ...) and the value or the rule that did."""
 
     route: str
     by: str
@@ -66,7 +65,7 @@ class Auto(Segmenter):
     """
 
     granularity: str = "physical"
-    version: ClassVar[int] = 8
+    version: ClassVar[int] = 9
     lookahead = None
     level_names = ("segment", "block", "part")
 
@@ -76,17 +75,15 @@ class Auto(Segmenter):
     def choose(
         self, *, text: str, kind: str | None = None, name: str | None = None, meta: Meta = None
     ) -> Segmenter:
-        found = decide(kind=kind, name=name, meta=meta, text=text)
-        _LOG.debug("document %s of kind %s: %s", name, kind, found)
-        return self.of_route(found.route, name=name, meta=meta)
+        decision = decide(kind=kind, name=name, meta=meta, text=text)
+        _LOG.debug("document %s of kind %s: %s", name, kind, decision)
+        return self.of_route(decision.route, name=name, meta=meta)
 
     def of_route(self, route: str, *, name: str | None = None, meta: Meta = None) -> Segmenter:
         """Return the segmenter of a route; name and fields give the language of code."""
         if route == "code":
             code = Lines(granularity=self.granularity, fallback=True)
             return code.choose(text="", name=name, meta=meta)
-        if route in RECORDS:
-            return Records(format=route)
         if route in FORMATS:
             return Mixed(format=route, granularity=self.granularity)
         return of_kind(route)
@@ -95,9 +92,8 @@ class Auto(Segmenter):
         raise self.refusal("name the document first: segmenter.choose(text=..., kind=...)")
 
     def versions(self) -> dict[str, str]:
-        known = ("code", *FORMATS, *RECORDS)
-        others = {route: of_kind(route) for route in ROUTES if route not in known}
-        others["records"] = Records()
+        kinds = ("code", *FORMATS)
+        others = {route: of_kind(route) for route in ROUTES if route not in kinds}
         return versions_of({**others, "mixed": Mixed(granularity=self.granularity)})
 
     def _ends(self, text: str) -> Iterable[int]:
@@ -105,6 +101,9 @@ class Auto(Segmenter):
 
     def _levels(self, text: str) -> tuple[Cuts, ...]:
         return self.choose(text=text).levels(text)
+
+    def _why(self, text: str) -> list[Ruling]:
+        return self.choose(text=text).why(text)
 
 
 def route(
@@ -118,8 +117,8 @@ def decide(
     *, kind: str | None = None, name: str | None = None, meta: Meta = None, text: str = ""
 ) -> Decision:
     """Return the route of a document, with its reason."""
-    known = _opinions((kind or "prose").lower(), name, texts(meta or {}), text)
-    return next(Decision(route=route, by=by, said=said) for route, by, said in known if route)
+    opinions = _opinions((kind or "prose").lower(), name, texts(meta or {}), text)
+    return next(Decision(route=route, by=by, said=said) for route, by, said in opinions if route)
 
 
 def _opinions(
@@ -146,26 +145,29 @@ def _opinions(
         yield "code", "first line", f"#! {language}"
     if kind == "code":
         yield _looked_into(text), "kind", kind
-    yield looks_like(text), "looks", ""
+    seen = detect(text)
+    yield seen and seen.kind, "looks", str(seen)
     yield _KINDS.get(kind), "kind", kind
     yield "prose", "default", ""
 
 
 def _of_set(name: str, text: str) -> str | None:
-    found = registry.route_of_set(name)
-    if found == registry.LOOKED_INTO:
+    route = registry.route_of_set(name)
+    if route == registry.LOOKED_INTO:
         return _looked_into(text)
-    return kind_of_paper(text) if found == registry.PAPERS else found
+    return kind_of_paper(text) if route == registry.PAPERS else route
 
 
 def _looked_into(text: str) -> str:
-    found = looks_like(text)
-    return "code" if found in (None, "arithmetic", "chain_of_thought", "prose") else found
+    kind = looks_like(text)
+    return "code" if kind in (None, "arithmetic", "chain_of_thought", "prose") else kind
 
 
 def _of_name(name: str, text: str) -> str | None:
-    found = registry.route_of_file(PurePosixPath(name.replace("\\", "/").lower()))
-    if found in _NEEDS and (text or found in _SHARED):
-        sign, otherwise = _NEEDS[found]
-        return found if sign.search(text) else otherwise
-    return found
+    path = PurePosixPath(name.replace("\\", "/").lower())
+    route = registry.route_of_file(path)
+    need = "manual page" if _OF_MANUAL_PAGES.match(path.suffix) else route
+    if need in _NEEDS and (text or need in _SHARED):
+        sign, otherwise = _NEEDS[need]
+        return route if sign.search(text) else otherwise
+    return route

@@ -8,6 +8,7 @@ directives are text. Source: docutils, "reStructuredText Markup Specification".
 
 import re
 from collections.abc import Iterator
+from typing import Final
 
 from segmenters.documents.parts import EOL, Part, Reader
 from segmenters.places import Walk, past
@@ -51,39 +52,50 @@ class _Rst(Reader):
             return []
         below_colons = self.opened is not None and _width(line) > self.opened
         if below_colons:
-            found = [Part(end=self.body_end(line.start(), line), kind="code")]
+            parts = [Part(end=self.body_end(line.start(), line), kind="code")]
         else:
-            found = self.of_line(line, kind)
+            parts = self.of_line(line, kind)
         self.row = line.end() if kind == "row" and not below_colons else self.row
-        ends = not found and line.group().rstrip().endswith("::")
+        ends = not parts and line.group().rstrip().endswith("::")
         self.opened = _width(line) if ends else None
-        return found
+        return parts
 
     def of_line(self, line: re.Match[str], kind: str | None) -> list[Part]:
         """Return the parts that begin with a line that is no literal text."""
-        place = line.end()
-        if kind == "argument":
-            return self.directive(line)
-        if kind == "doctest":
-            lines = Walk(_LINE, self.text, place)
-            blank = next((below for below in lines if _BLANK.match(self.text, below.start())), None)
-            end = self.after_blank_lines(blank.start()) if blank else len(self.text)
-            return [Part(end=end, kind="lines")]
-        if kind == "comment" and self.blank:
-            end = self.after_blank_lines(self.body_end(place, line, of_directive=True))
-            return [Part(end=end, kind="line")]
-        if kind in ("row", "target"):
-            end = self.after_blank_lines(place)
-            return [Part(end=end, kind="line", paragraph=line.start() != self.row)]
-        if kind == "rule":
-            # An adornment above a title, if one is below it too.
-            title = past(_LINE, self.text, place)
-            below = _UNDERLINE.match(self.text, title) if title > place else None
-            end = self.after_blank_lines(below.end() if below else place)
-            return [Part(end=end, kind="line", section=below is not None)]
-        if kind == "text" and not line["indent"] and (below := _UNDERLINE.match(self.text, place)):
-            return [Part(end=self.after_blank_lines(below.end()), kind="line", section=True)]
-        return []
+        read = _LINES.get(kind or "")
+        return read(self, line) if read else []
+
+    def doctest(self, line: re.Match[str]) -> list[Part]:
+        """Return a doctest, which ends at a blank line."""
+        lines = Walk(_LINE, self.text, line.end())
+        blank = next((below for below in lines if _BLANK.match(self.text, below.start())), None)
+        end = self.after_blank_lines(blank.start()) if blank else len(self.text)
+        return [Part(end=end, kind="lines")]
+
+    def comment(self, line: re.Match[str]) -> list[Part]:
+        if not self.blank:
+            return []
+        end = self.after_blank_lines(self.body_end(line.end(), line, of_directive=True))
+        return [Part(end=end, kind="line")]
+
+    def alone(self, line: re.Match[str]) -> list[Part]:
+        """Return a row of a table or a target."""
+        end = self.after_blank_lines(line.end())
+        return [Part(end=end, kind="line", paragraph=line.start() != self.row)]
+
+    def rule(self, line: re.Match[str]) -> list[Part]:
+        """Return an adornment, with the title below it if another is below that."""
+        title = past(_LINE, self.text, line.end())
+        below = _UNDERLINE.match(self.text, title) if title > line.end() else None
+        end = self.after_blank_lines(below.end() if below else line.end())
+        return [Part(end=end, kind="line", section=below is not None)]
+
+    def title(self, line: re.Match[str]) -> list[Part]:
+        """Return a title with the adornment below it."""
+        below = None if line["indent"] else _UNDERLINE.match(self.text, line.end())
+        if below is None:
+            return []
+        return [Part(end=self.after_blank_lines(below.end()), kind="line", section=True)]
 
     def directive(self, line: re.Match[str]) -> list[Part]:
         """Return the lines of a directive and of its options, and its body if that is code."""
@@ -93,13 +105,13 @@ class _Rst(Reader):
                 break
             places.append(below.end())
         places[-1] = self.after_blank_lines(places[-1])
-        found = [Part(end=place, kind="line", paragraph=place == places[0]) for place in places]
+        parts = [Part(end=place, kind="line", paragraph=place == places[0]) for place in places]
         if line["directive"].rpartition(":")[2] in _CODE:
             stop = self.body_end(places[-1], line, of_directive=True)
             if stop > places[-1]:
                 language = line["argument"].strip().split(" ")[0] or None
-                found.append(Part(end=stop, kind="code", language=language, paragraph=False))
-        return found
+                parts.append(Part(end=stop, kind="code", language=language, paragraph=False))
+        return parts
 
     def body_end(self, place: int, line: re.Match[str], *, of_directive: bool = False) -> int:
         """Return the end of a body: that of the directive in the line, or one that begins there."""
@@ -108,6 +120,18 @@ class _Rst(Reader):
             if _width(below) < width and not _BLANK.match(self.text, below.start()):
                 return below.start()
         return len(self.text)
+
+
+# How lines of each kind are read; others are text.
+_LINES: Final = {
+    "argument": _Rst.directive,
+    "doctest": _Rst.doctest,
+    "comment": _Rst.comment,
+    "row": _Rst.alone,
+    "target": _Rst.alone,
+    "rule": _Rst.rule,
+    "text": _Rst.title,
+}
 
 
 def _width(line: re.Match[str]) -> int:

@@ -60,14 +60,14 @@ class Bound:
     def of(cls, wish: int | str) -> Bound:
         """Read 512, "512 characters" or "128 tokens"; raise ValueError for anything else."""
         if isinstance(wish, str):
-            found = _WISH.fullmatch(wish)
-            if found is None or int(found[1]) < 1:
+            match = _WISH.fullmatch(wish)
+            if match is None or int(match[1]) < 1:
                 raise ValueError(
                     "longest must be a number of characters, at least 1, or a text such as "
                     f"'512 characters' or '128 tokens', was: {wish!r}"
                 )
-            unit = "tokens" if (found[2] or "").startswith("token") else "characters"
-            return cls(number=int(found[1]), unit=unit)
+            unit = "tokens" if (match[2] or "").startswith("token") else "characters"
+            return cls(number=int(match[1]), unit=unit)
         require_integer("longest", wish, 1)
         return cls(number=wish)
 
@@ -92,7 +92,7 @@ def bounded(
     """
     limit = _limit_of(bound, anchors, len(text))
     finer = [level.tolist() for level in lower]
-    found: list[int] = []
+    places: list[int] = []
     for start, end in _too_long(cuts, bound, anchors):
         while (most := limit(start)) < end:
             place = split(text, start, most, patterns, finer) or most
@@ -100,9 +100,9 @@ def bounded(
                 place += 1
             if place >= end:
                 break
-            found.append(place)
+            places.append(place)
             start = place
-    return np.sort(np.concatenate((cuts, np.array(found, dtype=np.int64)))) if found else cuts
+    return np.sort(np.concatenate((cuts, np.array(places, dtype=np.int64)))) if places else cuts
 
 
 def _limit_of(bound: Bound, anchors: Anchors | None, size: int) -> Callable[[int], int]:

@@ -53,14 +53,14 @@ class Repository(Derived):
         whole = {"path": name, "start": 0, "body": 0, "meta": meta or {}}
         files: list[Any] = [*(meta or {}).get(FIELD, [whole])]
         _require_places(files, len(text))
-        ends = [*(each["start"] for each in files[1:]), len(text)]
-        held = []
-        for each, end in zip(files, ends, strict=True):
-            own, piece = each.get("meta") or {}, text[each["body"] : end]
-            chosen = self.of.choose(text=piece, kind=kind, name=each["path"], meta=own)
-            held.append((each["start"], each["body"], chosen))
+        ends = [*(file["start"] for file in files[1:]), len(text)]
+        choices = []
+        for file, end in zip(files, ends, strict=True):
+            fields, piece = file.get("meta") or {}, text[file["body"] : end]
+            chosen = self.of.choose(text=piece, kind=kind, name=file["path"], meta=fields)
+            choices.append((file["start"], file["body"], chosen))
         twin = copy.copy(self)
-        object.__setattr__(twin, "files", tuple(held))
+        object.__setattr__(twin, "files", tuple(choices))
         return twin
 
     def _ends(self, text: str) -> Iterable[int]:
@@ -68,14 +68,14 @@ class Repository(Derived):
             yield from (start, body, *(body + cuts).tolist())
 
     def _levels(self, text: str) -> list[list[int]]:
-        found: list[list[int]] = [[] for _ in self.level_names]
+        level_ends: list[list[int]] = [[] for _ in self.level_names]
         for start, body, levels in self._cut_files(text, coarse=True):
-            found[0].append(body)
-            for level in found:
+            level_ends[0].append(body)
+            for level in level_ends:
                 level.append(start)
-            for level, cuts in zip(found, levels, strict=False):
+            for level, cuts in zip(level_ends, levels, strict=False):
                 level += (body + cuts[1:-1]).tolist()
-        return found
+        return level_ends
 
     def _cut_files(self, text: str, *, coarse: bool) -> Iterator[tuple[int, int, tuple[Cuts, ...]]]:
         """Yield start, start of the text, and cuts in it of each file; tally its characters."""
@@ -106,15 +106,15 @@ class Repository(Derived):
 def _require_places(files: list[Any], length: int) -> None:
     """Raise SegmenterError unless the files follow each other and begin with the text."""
     place = 0
-    for number, each in enumerate(files):
+    for number, file in enumerate(files):
         try:
-            start, body, _ = each["start"], each["body"], each["path"]
+            start, body, _ = file["start"], file["body"], file["path"]
             fits = place <= start <= body <= length and (number > 0 or start == 0)
         except (TypeError, KeyError):
             fits = False
         if not fits:
             raise SegmenterError(
-                f"field {FIELD!r}: files must have path, start and body, in order, was: {each!r}"
+                f"field {FIELD!r}: files must have path, start and body, in order, was: {file!r}"
             )
         place = body
     if not files:

@@ -135,8 +135,8 @@ class Called(_Stated):
     def versions(self) -> dict[str, str]:
         """Return the version of the package that holds the function, if it is installed by pip."""
         package = self.function.partition(":")[0].partition(".")[0]
-        found = metadata.packages_distributions().get(package, [])
-        return {name: metadata.version(name) for name in sorted({*found})}
+        packages = metadata.packages_distributions().get(package, [])
+        return {name: metadata.version(name) for name in sorted({*packages})}
 
     def _levels(self, text: str) -> list[list[int]]:
         options = dict(sorted(self.options.items()))
@@ -163,19 +163,19 @@ def _loaded(*call: Any) -> Callable[[str], Any]:
 
 def _load(function: str, method: str | None, options: dict[str, Any]) -> Callable[[str], Any]:
     module, _, name = function.partition(":")
-    found: Any = import_module(module)
+    target: Any = import_module(module)
     for part in name.split("."):
-        found = getattr(found, part)
+        target = getattr(target, part)
     options = dict(options)
     if method is not None:
-        made: Callable[[str], Any] = getattr(found(**options), method)
-        return made
+        bound: Callable[[str], Any] = getattr(target(**options), method)
+        return bound
     try:
-        names = [*signature(found).parameters]
+        names = [*signature(target).parameters]
     except ValueError:  # a function of C may not tell its parameters
         names = []
     first = [options.pop(name) for name in [*takewhile(options.__contains__, names)]]
-    return lambda text: found(*first, text, **options)
+    return lambda text: target(*first, text, **options)
 
 
 def _leaves(value: Any, depth: int, said: str, *, form: Form) -> Iterator[tuple[Any, int]]:

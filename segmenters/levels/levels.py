@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from segmenters.base import Cuts, Machine, Meta, Segmenter, SegmenterError, cuts_from_ends
+from segmenters.base import Cuts, Machine, Meta, Ruling, Segmenter, SegmenterError, cuts_from_ends
 from segmenters.checks import require_integer, require_type
 from segmenters.levels.bounds import Anchors, Bound, BoundMachine, bounded, patterns_for
 
@@ -125,6 +125,18 @@ class Levels(Derived):
         """Return the cuts of each level of a text with tokens at these anchors (align.py)."""
         return self._bounded(text, anchors if self.in_tokens else None)
 
+    def _why(self, text: str) -> list[Ruling]:
+        """Return the rules of the segmenter, and where the bound or the choice of levels does."""
+        ends = self.cut(text)[1:].tolist()
+        rules = {place: Ruling(place, True, f"longest={self.longest}") for place in ends}
+        for ruling in self.of.why(text):
+            chosen = ruling.place in rules
+            if chosen or not ruling.ends:
+                rules[ruling.place] = Ruling(ruling.place, chosen, ruling.rule)
+            else:
+                rules[ruling.place] = Ruling(ruling.place, False, "of a level that is left out")
+        return [rules[place] for place in sorted(rules)]
+
     def _ends(self, text: str) -> Cuts:
         first = self._ranks[0] == 0 and self.longest is None
         return self.of.cut(text) if first else self.levels(text)[0]
@@ -137,11 +149,11 @@ class Levels(Derived):
 
     def _bounded(self, text: str, anchors: Anchors | None) -> tuple[Cuts, ...]:
         ranks = self._ranks
-        found = (self.of.cut(text),) if ranks == (0,) else self.of.levels(text)
+        cuts = (self.of.cut(text),) if ranks == (0,) else self.of.levels(text)
         # The segmenter of this document may have fewer levels than `of`.
-        missing = len(self.names) - len(found)
-        found += (cuts_from_ends((), len(text)),) * missing
-        levels = tuple(found[rank] for rank in ranks)
+        missing = len(self.names) - len(cuts)
+        cuts += (cuts_from_ends((), len(text)),) * missing
+        levels = tuple(cuts[rank] for rank in ranks)
         if self.longest is None:
             return levels
         finest = bounded(
@@ -149,7 +161,7 @@ class Levels(Derived):
             levels[0],
             bound=Bound.of(self.longest),
             patterns=patterns_for(self.level_names[0]),
-            lower=found[: ranks[0]][::-1],
+            lower=cuts[: ranks[0]][::-1],
             anchors=anchors,
         )
         return (finest, *levels[1:])
@@ -170,5 +182,5 @@ class Levels(Derived):
         return self._machine_of(self._ranks[level])
 
     def _machine_of(self, rank: int) -> Machine:
-        known = rank < len(self.of.level_names)
-        return self.of.level_machine(rank) if known else Never()
+        has_level = rank < len(self.of.level_names)
+        return self.of.level_machine(rank) if has_level else Never()

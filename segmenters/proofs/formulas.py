@@ -31,6 +31,7 @@ _TAG = r"think|thinking|thought|thoughts|reasoning|reflection|scratchpad|answer|
 _ENVIRONMENT = r"(?P<which>begin|end)\{(?P<name>[A-Za-z]{1,20})\*?\}"
 _LINE_END = r"(?:\r\n|\n|\r(?!\n))"
 _BLANK = rf"(?P<blank>{_LINE_END}[^\S\r\n]{{0,80}}{_LINE_END}\s{{0,40}})"
+_LINE = r"(?P<line>[\r\n](?=[^\S\r\n]{0,80}\S))"
 _TEXT = re.compile(
     r"[\r\n][ \t]{0,12}(?:(?P<fence>`{3}|~{3})|(?P<row>\||#{1,6}[ \t]))"
     rf"|\\(?:(?P<round>\()|(?P<square>\[)|{_ENVIRONMENT}|[^A-Za-z(\[])"
@@ -41,11 +42,11 @@ _TEXT = re.compile(
 _PROSE, _CAPITAL = r"(?=[A-Za-z#*<>-])", r"(?=[A-Z#*<>])"
 _INSIDE: Final = {
     "square": re.compile(rf"(?P<close>\\\])|\\[^\]]|{_BLANK}{_CAPITAL}"),
-    "double": re.compile(rf"(?P<close>\$\$)|\\.|{_BLANK}{_PROSE}"),
+    "double": re.compile(rf"(?P<close>\$\$)|\\.|{_BLANK}{_PROSE}|{_LINE}"),
     "environment": re.compile(rf"\\(?:{_ENVIRONMENT}|[^A-Za-z])|{_BLANK}{_CAPITAL}"),
     "asy": re.compile(r"(?P<close>\[/asy\])"),
     "round": re.compile(rf"(?P<close>\\\))|\\[^)]|{_BLANK}(?=\S)"),
-    "single": re.compile(rf"(?P<close>\$)|\\.|{_BLANK}(?=\S)"),
+    "single": re.compile(rf"(?P<close>\$)|\\.|{_BLANK}(?=\S)|{_LINE}"),
     "price": re.compile(
         r"(?P<break>[\r\n]|\$\$|(?<=\s)\$(?=[^\s$<.,;:!?)\]}*]))|(?P<close>\$)(?=\D)|\\."
     ),
@@ -71,6 +72,11 @@ _BEHIND_MARK = re.compile(
 )
 _MARK = 80
 _GAP = 4  # line ends behind what opens a display
+# At the end of a line: signs behind which a formula goes on, and signs and words that show that a
+# dollar belongs to no formula.
+_GO_ON, _STOPS = tuple("=+-*/<>,(^_&\\"), (".", "?", "!", ":")
+_SEEN = 60  # characters of a line in front of its end, which are known in any pieces
+_WORDS = re.compile(r"(?<![\\{\w])[A-Za-z]{2,}[,;]? [A-Za-z]{2,}")
 
 
 _VISIBLE = re.compile(r"\S+")
@@ -125,6 +131,7 @@ class Formulas:
     depth: int = 0  # of environments of that name
     start: int = 0
     body: int = 0
+    below: bool = False  # a line of it has ended
     known: int = sys.maxsize  # where the first formula ends
 
     def read(self, text: str) -> tuple[str, Found]:
@@ -160,7 +167,7 @@ class Formulas:
             self.sign, self.depth = sign, 1
             # The line end before a fence is not of it.
             start = match.start(sign) if sign in ("fence", "row") else match.start()
-            self.start, self.body = base + start, base + place
+            self.start, self.body, self.below = base + start, base + place, False
         return place
 
     def _environment(self, match: re.Match[str], base: int, found: Found) -> str | None:
@@ -187,7 +194,11 @@ class Formulas:
                 found.ends[base + place] = self._mark(match, base)
             elif kind != CODE and match.string[match.start("close") - 1] in ".?":
                 found.ends[base + place] = SENTENCE
-        elif group == "break" or (group == "blank" and not self._opens(match, base)):
+        elif (
+            group == "break"
+            or (group == "blank" and not self._opens(match, base))
+            or (group == "line" and not self._wraps(match, base))
+        ):
             place = match.start()
         else:
             return place
@@ -199,6 +210,19 @@ class Formulas:
         """Return whether there is nothing between what opened the span and a blank line."""
         gap = base + match.start() - self.body
         return gap <= _GAP and not match.string[self.body - base : match.start()].strip()
+
+    def _wraps(self, match: re.Match[str], base: int) -> bool:
+        """Return whether a formula goes on below its line, and is no sign without its other."""
+        first = max(0, self.body - base)
+        written = match.string[max(first, match.start() - _SEEN) : match.start()]
+        if self.sign == "single":
+            return written.rstrip()[-1:] in _GO_ON
+        below, self.below = self.below, True
+        if below or "=" in written or "\\" in written:
+            return True
+        written, whole = written.strip(), match.start() - first <= _SEEN
+        is_price = whole and written[:1].isdigit()
+        return not (is_price or written[-1:] in _STOPS or _WORDS.search(written))
 
     def _mark(self, match: re.Match[str], base: int) -> str:
         """Return the last character of a display that a reader sees."""

@@ -5,14 +5,14 @@ and `Proof`, `QED`, `Termination`, `End` are lines of their own; `;;` ends a ste
 its line; other comments belong to the step below. In a proof, between `Proof` and `QED` or between
 the brackets of `prove (..)`, `store_thm (..)` and the like, a tactic is a step: one ends behind
 `THEN`, `\\`, `>>`, `>-`, or in front of it where it begins a line; a comma ends the statement.
-Nothing is cut in deeper brackets, strings, quotations (`..`, ``..``, curly quotes) and comments,
-which nest. Sources: The HOL System Description, "Syntax of theory scripts"; the HOL
-Light Tutorial, section 4.
+Nothing is cut in deeper brackets, strings, quotations (`..`, ``..``, curly quotes, camlp5's
+`<:expr< .. >>`) and comments, which nest. Sources: The HOL System Description, "Syntax of theory
+scripts"; the HOL Light Tutorial, section 4.
 """
 
 import re
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from segmenters.base import Machine
 from segmenters.proofs.items import Stepwise
@@ -45,6 +45,7 @@ _RULES = Rules.of(
     r"|(?<=[)\]}])(?P<closes>)|(?<=,)(?P<comma>)|(?<=;);(?P<end>)"
     r"|(?<=[TPps])(?<![\w'].)(?:(?<=T)HEN[1L]?(?![\w'])(?P<tactical>)"
     rf"|(?P<proves>{_PROVERS})\s{{0,12}}\((?!\*))"
+    r"|(?<=<):[a-z_]{1,20}<(?P<hides6>)"
     r"|(?<=[\\<>])(?<![\w'].)(?:(?<=\\)\\|(?<=>)[>\-|~]|(?<=<)<)(?P<tactic>)"
     r"|(?<=\")(?:[^\"\\]*+\"|(?P<hides1>))|(?<=`)(?:[^`]++`|`(?P<hides2>)|(?P<hides3>))"
     r"|(?<=\u2018)(?:[^\u2019]*+\u2019|(?P<hides4>))"
@@ -58,6 +59,7 @@ _RULES = Rules.of(
         Hidden("`", "`"),
         Hidden("\u2018", "\u2019"),
         Hidden("\u201c", "\u201d"),
+        Hidden(r"<:[a-z_]{1,20}<", ">>", nests=True),
     ),
     reach=_REACH,
     behind_sign=True,
@@ -85,40 +87,55 @@ class _Tactics(Scanner):
         if kind == "begun":
             self.above, self.begun = False, place
             return place + self.line_start(match) - match.start()
-        if kind in ("item", "alone"):
-            self.cut(place)
-            self.nest, self.base, self.commas = 0, -1, 0
-            if kind == "alone":
-                self.ended = True
-                self.base = 0 if match[kind] in ("Proof", "Termination") else -1
-        elif kind == "ml" and not self.nest:
+        if follow := _FOLLOW.get(kind):
+            follow(self, match, place)
+        elif self.nest == self.base:
+            self._tactic(kind, place)
+        return after
+
+    def _item(self, match: re.Match[str], place: int) -> None:
+        self.cut(place)
+        self.nest, self.base, self.commas = 0, -1, 0
+
+    def _alone(self, match: re.Match[str], place: int) -> None:
+        """Follow a line of its own, which may open or end a proof."""
+        self._item(match, place)
+        self.ended = True
+        self.base = 0 if match["alone"] in ("Proof", "Termination") else -1
+
+    def _ml(self, match: re.Match[str], place: int) -> None:
+        if not self.nest:
             self.cut(place)
             self.base = -1
-        elif kind == "margin":
-            if not self.nest and self.base < 0:
-                self.cut(place)
-                self.above = True
-        elif kind == "end":
-            self.nest, self.base, self.ended = 0, -1, True
-        elif kind == "proves":
-            self.nest += 1
-            if self.nest == 1 and self.base < 0:
-                self.base, self.commas = self.nest, 1 + match[kind].startswith("tore")
-        elif kind == "opens":
-            self.nest += 1
-        elif kind == "closes":
-            self.nest = max(0, self.nest - 1)
-            if self.nest < self.base:
-                self.base, self.commas = -1, 0
-        elif self.nest == self.base:
-            self._tactic(kind, match, place)
-        return after
+
+    def _margin(self, match: re.Match[str], place: int) -> None:
+        """Follow a comment at the margin, with which a step may begin."""
+        if not self.nest and self.base < 0:
+            self.cut(place)
+            self.above = True
+
+    def _end(self, match: re.Match[str], place: int) -> None:
+        self.nest, self.base, self.ended = 0, -1, True
+
+    def _proves(self, match: re.Match[str], place: int) -> None:
+        """Follow the bracket of a proof, behind whose commas tactics begin."""
+        self.nest += 1
+        if self.nest == 1 and self.base < 0:
+            self.base, self.commas = self.nest, 1 + match["proves"].startswith("tore")
+
+    def _opens(self, match: re.Match[str], place: int) -> None:
+        self.nest += 1
+
+    def _closes(self, match: re.Match[str], place: int) -> None:
+        self.nest = max(0, self.nest - 1)
+        if self.nest < self.base:
+            self.base, self.commas = -1, 0
 
     def cut(self, place: int) -> None:
         if place != self.begun:
             Scanner.cut(self, place)
 
-    def _tactic(self, kind: str, match: re.Match[str], place: int) -> None:
+    def _tactic(self, kind: str, place: int) -> None:
         """Follow what may end a statement or a tactic of the proof."""
         if kind == "comma":
             self.ended = self.commas == 1
@@ -129,10 +146,24 @@ class _Tactics(Scanner):
             self.ended = True
 
 
+# What each kind of token does; others may end a tactic.
+_FOLLOW: Final = {
+    "item": _Tactics._item,
+    "alone": _Tactics._alone,
+    "ml": _Tactics._ml,
+    "margin": _Tactics._margin,
+    "end": _Tactics._end,
+    "proves": _Tactics._proves,
+    "opens": _Tactics._opens,
+    "closes": _Tactics._closes,
+}
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hol(Stepwise):
     """Ends a segment after each declaration of HOL4 or HOL Light, and after each tactic."""
 
     dialect: ClassVar[str] = "hol"
+    version: ClassVar[int] = 2
     lookahead = _REACH
     reader: ClassVar[type[Machine]] = _Tactics

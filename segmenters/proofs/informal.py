@@ -21,9 +21,9 @@ import copy
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
-from segmenters.base import Machine, Segmenter, Window
+from segmenters.base import END_OF_TEXT, Machine, Ruling, Segmenter, Window
 from segmenters.places import SPACE, past
 from segmenters.proofs.formulas import CODE, DISPLAY, PRICE, ROUND, ROW, SENTENCE, Formulas, Span
 from segmenters.proofs.items import Kinds, Stepwise
@@ -74,8 +74,8 @@ class _Steps(Machine):
         return twin
 
     def _read(self, text: str) -> list[int]:
-        shadow, found = self.formulas.read(text)
-        lines, after = self._line_starts(text), self._after(text, found.ends)
+        shadow, formulas = self.formulas.read(text)
+        lines, after = self._line_starts(text), self._after(text, formulas.ends)
         ends = sorted(lines.union(self.sentences.push(shadow), after))
         if self.start is None:
             space = len(text) - len(text.lstrip())
@@ -86,55 +86,57 @@ class _Steps(Machine):
         self.tail += text
         cuts = []
         for end in ends:
-            span = found.open_at(end)
-            self.lists = found.lists_at(end, self.lists)
-            if end > first and self._is_end(end, before, span, end in lines, after.get(end)):
+            span = formulas.open_at(end)
+            self.lists = formulas.lists_at(end, self.lists)
+            if end > first and self._ruling(end, before, span, end in lines, after.get(end))[0]:
                 cuts.append(end)
                 self.start = end
             if end in lines and not (span and span.kind == DISPLAY):
                 self.line = self.tail[end - before]
-        self.lists = found.lists_at(self.size + len(text), self.lists)
+        self.lists = formulas.lists_at(self.size + len(text), self.lists)
         self.behind = text.rstrip()[-1:] or self.behind
         self.tail = self.tail[-_LONGEST_LABEL:]
         return cuts
 
     def _after(self, text: str, displays: dict[int, str]) -> dict[int, str]:
         """Return where visible text follows a display or tag, with the mark of the display."""
-        found = {}
+        states = {}
         first = past(SPACE, text)
         if self.ended is not None and first < len(text):
-            found[self.size + first] = self.ended
+            states[self.size + first] = self.ended
             self.ended = None
         for end, mark in displays.items():
             place = past(SPACE, text, end - self.size)
             if place < len(text):
-                found[self.size + place] = mark
+                states[self.size + place] = mark
             else:
                 self.ended = mark
-        return found
+        return states
 
-    def _is_end(
+    def _ruling(
         self, end: int, before: int, span: Span | None, line: bool, display: str | None
-    ) -> bool:
-        """Return whether a step ends at `end`, where a line, a sentence or a display does."""
+    ) -> tuple[bool, str]:
+        """Return whether a step ends where a line, a sentence or a display does, and the rule."""
         assert self.start is not None
         following = self.tail[end - before]
         if span and span.kind in (CODE, ROW):
-            return line
+            return line, "line of code, a table or a heading"
         if span and span.kind in (DISPLAY, ROUND):
-            return False
+            return False, "in a display or formula"
         if span and self.start <= span.start:
-            return self._ends_in_formula(end - before, span, line=line)
+            return self._ends_in_formula(end - before, span, line=line), "in a formula or price"
         if display == "":
-            return True
+            return True, "tag"
         if display is not None and not (line and display == SENTENCE):
             goes_on = following.islower() or following in _GOES_ON
             return not goes_on and (
                 line or display in _STOPS or (display not in _PAUSES and following.isupper())
-            )
+            ), "behind a display"
         if _is_label(self.tail, self.start - before, end - before, line=line):
-            return False
-        return not (line and following in "\\$" and self._joins(end, before))
+            return False, "label of a step"
+        if line and following in "\\$" and self._joins(end, before):
+            return False, "formula goes on with the line above"
+        return True, "line end" if line else "sentence"
 
     def _ends_in_formula(self, place: int, span: Span, *, line: bool) -> bool:
         """Return whether a step ends in what looks like a formula, but holds a sentence."""
@@ -163,11 +165,22 @@ class _Steps(Machine):
     def _line_starts(self, text: str) -> set[int]:
         """Return where visible text follows a line end, in characters of the whole text."""
         # Put back a line end of the previous piece.
-        found = "\n" * self.broken + text
-        starts = {match.end() for match in _LINE_END.finditer(found)}
+        lines = "\n" * self.broken + text
+        starts = {match.end() for match in _LINE_END.finditer(lines)}
         moved = self.size - self.broken
-        self.broken = len(found) in starts
-        return {moved + start for start in starts if start < len(found)}
+        self.broken = len(lines) in starts
+        return {moved + start for start in starts if start < len(lines)}
+
+
+class _Telling(_Steps):
+    """Notes which rule decided about each place."""
+
+    rulings: list[Ruling]
+
+    def _ruling(self, end: int, *known: Any) -> tuple[bool, str]:  # type: ignore[override]
+        ends, rule = _Steps._ruling(self, end, *known)
+        self.rulings.append(Ruling(end, ends, rule))
+        return ends, rule
 
 
 def _part(text: str, start: int, end: int) -> tuple[str, int]:
@@ -195,7 +208,7 @@ def _is_label(text: str, start: int, end: int, *, line: bool) -> bool:
 class ChainOfThought(Stepwise):
     """Ends a segment at each line end and after each sentence; labels stay with their step."""
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     lookahead = 1
     reader: ClassVar[type[Machine]] = _Steps
     level_names = ("step", "paragraph", "section")
@@ -207,11 +220,21 @@ class ChainOfThought(Stepwise):
     def versions(self) -> dict[str, str]:
         return {"tables": rules.tables()}
 
+    def _why(self, text: str) -> list[Ruling]:
+        """Return the rule at each place where a line, a sentence or a display ends."""
+        telling = _Telling()
+        telling.rulings = []
+        telling.push(text)
+        telling.close()
+        end = [Ruling(len(text), True, END_OF_TEXT)] if text else []
+        return [ruling for ruling in telling.rulings if 0 < ruling.place < len(text)] + end
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ArithmeticSteps(Segmenter):
     """Ends a segment after each '=' that is an equality of the chain, and after each newline."""
 
+    rule = "equals sign or line end"
     # The next character distinguishes '=' from '=='.
     lookahead = 1
 

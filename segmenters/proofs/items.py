@@ -21,8 +21,9 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import ClassVar, Final, Self
 
-from segmenters.base import Machine, Segmenter, in_pieces
+from segmenters.base import END_OF_TEXT, Machine, Ruling, Segmenter, in_pieces
 from segmenters.places import nested_end
+from segmenters.proofs.scanning import Scanner, told
 
 # Characters that are read of a step to find its word, and of the white space before it.
 _LONGEST, _GAP = 8192, 60
@@ -44,6 +45,8 @@ class Words:
     skips: re.Pattern[str]  # what is before the word
     nests: re.Pattern[str]  # comments, by the groups `open` and `close`
     head: int  # the most characters that these read
+    opening: str = ""  # what begins one of `skips` that is longer, and how long that may be
+    longest: int = 0
 
     def __call__(self, text: str, start: int, end: int) -> tuple[str, int]:
         place, end = start, min(end, start + _LONGEST)
@@ -57,7 +60,10 @@ class Words:
                 break
             place = after
         found = self.words.match(text, place, min(end, place + self.head))
-        return (found.lastgroup or "") if found else "", place + self.head
+        # What is skipped may not be known to its end.
+        is_long = bool(self.opening) and text.startswith(self.opening, place, end)
+        read = self.longest if is_long else self.head
+        return (found.lastgroup or "") if found else "", place + read
 
 
 _M = r"(?<![^\r\n])"  # at the margin
@@ -78,6 +84,8 @@ _ROWS: Final[dict[str, dict[str, str]]] = {
         "skips": r"#\[[^\]]{0,200}+\]|(?:Local|Global|Polymorphic|Monomorphic|Program|Private"
         r"|(?:Non)?Cumulative|Time|Timeout\s\d{1,9}|Fail|Succeed|Export)\s",
         "nests": r"(?P<open>\(\*)|(?P<close>\*\))",
+        "opening": "#[",
+        "longest": "204",
     },
     "lean": {
         "theory": rf"{_M}(?:namespace|section){_W}",
@@ -170,6 +178,7 @@ def kinds_of(dialect: str) -> Kinds:
     row = dict(_ROWS[dialect])
     skips, nests, heads = (row.pop(name, "(?!)") for name in ("skips", "nests", "heads"))
     head = int(row.pop("head", "48"))
+    opening, longest = row.pop("opening", ""), int(row.pop("longest", "0"))
     row["theory"] += f"|{heads}"
     words = "|".join(f"(?P<{kind}>{pattern})" for kind, pattern in row.items())
     return Words(
@@ -178,6 +187,8 @@ def kinds_of(dialect: str) -> Kinds:
         skips=re.compile(rf"\s++|{skips}"),
         nests=re.compile(nests),
         head=head,
+        opening=opening,
+        longest=longest,
     )
 
 
@@ -296,6 +307,12 @@ class ItemMachine(Machine):
         return cuts
 
 
+def _sign_before(text: str, place: int) -> str:
+    """Return the sign that ends a step, with the one that is in front of it in Metamath."""
+    shown = text[max(0, place - _GAP) : place].rstrip()
+    return f"behind {shown[-2:] if shown[-2:-1] == '$' else shown[-1:]!r}"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stepwise(Segmenter):
     """Base of the segmenters that read a text step by step, on three levels."""
@@ -314,6 +331,16 @@ class Stepwise(Segmenter):
 
     def _ends(self, text: str) -> Iterable[int]:
         return in_pieces(self.machine(), text)
+
+    def _why(self, text: str) -> list[Ruling]:
+        """Return the sign or word that ends or begins each step."""
+        reader = type(self.machine())
+        if issubclass(reader, Scanner):
+            return told(reader, self.machine(), text)
+        return [
+            Ruling(place, True, END_OF_TEXT if place == len(text) else _sign_before(text, place))
+            for place in self.cut(text)[1:].tolist()
+        ]
 
     def _levels(self, text: str) -> tuple[Iterable[int], ...]:
         steps = self.cut(text)

@@ -63,9 +63,9 @@ class _MetamathSteps(SpacedMachine):
                 self.dollar = False
                 place += self._keyword(text[place], ends, place)
                 continue
-            found = text.find("$", place)
-            self.dollar = found >= 0
-            between = text[place:found] if self.dollar else text[place:]
+            sign = text.find("$", place)
+            self.dollar = sign >= 0
+            between = text[place:sign] if self.dollar else text[place:]
             if self.proof and not self.closing:
                 self._proof(between, ends, place)
             self.inside |= not (self.inside or self.closing or not between or between.isspace())

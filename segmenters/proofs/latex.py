@@ -235,5 +235,5 @@ class _Scan:
         if self.line_end < place:
             line_end = _LINE_END.search(self.text, place)
             self.line_end = line_end.start() if line_end else len(self.text)
-        found = self.text.find(delimiter, place, self.line_end)
-        return self.hide(start, self.line_end if found < 0 else found + 1)
+        closer = self.text.find(delimiter, place, self.line_end)
+        return self.hide(start, self.line_end if closer < 0 else closer + 1)

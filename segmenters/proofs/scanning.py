@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from array import array
-from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Final, NamedTuple
 
-from segmenters.base import Machine
+from segmenters.base import END_OF_TEXT, Machine, Ruling
 from segmenters.places import SPACE, past
 
 _LINE_ENDS = ("\n", "\r")
@@ -181,3 +181,52 @@ class Scanner(Machine):
     @abstractmethod
     def token(self, kind: str, match: re.Match[str], place: int) -> int:
         """Follow a token at a place, by the name of its group; return where to read on."""
+
+
+# What the groups of tokens are, where their names do not say it.
+_NAMES: Final = {
+    "word": "command",
+    "end": "end of a step",
+    "code": "indentation of a line",
+    "line": "indentation of a line",
+    "alone": "line of its own",
+    "item": "declaration",
+    "ml": "declaration",
+    "leads": "tactical before a line",
+    "tactic": "tactical",
+    "link": "link of equalities",
+    "starts": "formula at the margin",
+    "comma": "comma behind a statement",
+    "margin": "comment at the margin",
+}
+
+
+class _Telling:
+    """Notes for each cut of the scanner beside it which token decided it."""
+
+    rule: str
+    rulings: list[Ruling]
+
+    def token(self, kind: str, match: re.Match[str], place: int) -> int:
+        sign = " ".join(match[0].split())
+        name = _NAMES.get(kind, kind)
+        self.rule = f"{name} {sign!r}" if sign else name
+        return super().token(kind, match, place)  # type: ignore[misc,no-any-return]
+
+    def cut(self, place: int) -> None:
+        before = len(self.found)  # type: ignore[attr-defined]
+        super().cut(place)  # type: ignore[misc]
+        if len(self.found) > before:  # type: ignore[attr-defined]
+            self.rulings.append(Ruling(place, True, self.rule))
+
+
+def told(reader: type[Scanner], machine: Machine, text: str) -> list[Ruling]:
+    """Return which token decided each cut of a text by a scanner."""
+    telling: Any = object.__new__(type(reader.__name__, (_Telling, reader), {}))
+    for one in fields(machine):
+        setattr(telling, one.name, getattr(machine, one.name))
+    telling.rule, telling.rulings = "beginning of a step", []
+    telling.push(text)
+    telling.close()
+    end = [Ruling(len(text), True, END_OF_TEXT)] if text else []
+    return [ruling for ruling in telling.rulings if 0 < ruling.place < len(text)] + end

@@ -1,4 +1,4 @@
-"""Lines that start a paragraph or an item of a list, and with it a sentence; headings of sections.
+"""Where sentences start without a sign before them: at lines and items, and where Thai pauses.
 
 Behind a blank line a paragraph starts. Behind one line end it does in text that is not wrapped, by
 `line_ends`: "wrapped" (never), "paragraph" (always) or "auto".
@@ -12,12 +12,14 @@ alike.
 """
 
 import re
+from array import array
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
 
 from segmenters.base import Machine
+from segmenters.prose.endings import ahead
 
 WRAPPED, PARAGRAPH, AUTO = KINDS = ("wrapped", "paragraph", "auto")
 # How many lines are looked back on, and how many characters of one are kept.
@@ -56,10 +58,10 @@ def sections(text: str, paragraphs: Iterable[int]) -> Iterator[int]:
     """Return the paragraphs that are the headings of sections, one behind another left out."""
     last = False
     for place in paragraphs:
-        found = _HEADING.match(text, place) is not None
-        if found and not last:
+        is_heading = _HEADING.match(text, place) is not None
+        if is_heading and not last:
             yield place
-        last = found
+        last = is_heading
 
 
 # An item of a list at the start of a line, and how many characters behind it the next one may be.
@@ -113,6 +115,46 @@ def _next_sign(item: re.Match[str]) -> str:
     return chr(ord(item["letter"]) + 1) if item["letter"] else item["mark"]
 
 
+# Thai and Lao have no full stop: white space is between sentences, and between phrases. Few letters
+# before it are those of a name or a list, and no sentence ends at "that", "namely", "such as".
+_MOST_SPACES = 8
+_PAUSES = re.compile(
+    r"[\u0e01-\u0edf](?=\s)(?<=[\u0e01-\u0edf]{8})"
+    r"(?<!\u0e27\u0e48\u0e32)(?<!\u0e04\u0e37\u0e2d)(?<!\u0e40\u0e0a\u0e48\u0e19)"
+    r"(?<!\u0ea7\u0ec8\u0eb2)(?<!\u0e84\u0eb7)(?<!\u0ec0\u0e8a\u0eb1\u0ec8\u0e99)"
+    r"\s{1,8}(?=[\u0e01-\u0edf])"
+)
+_PHRASES = re.compile(r"[\u0e01-\u0e5b]\s{1,8}(?=[\u0e01-\u0e5b])")
+
+
+def openings(
+    text: str,
+    position: int,
+    starts: Sequence[int],
+    *,
+    next_word: bool,
+    pauses: bool,
+    thai: Callable[[str, Sequence[int]], list[int]] | None,
+) -> "array[int]":
+    """Return where sentences start without a sign before them.
+
+    There start items of lists, lines that the caller has found (`starts`) and, if there are
+    `pauses`, phrases of Thai and Lao. The others are the parameters of `rules.sentence_ends`.
+    """
+    items = array("q", starts)
+    if pauses:
+        first = max(0, position - _MOST_SPACES - 1)
+        items.extend(match.end() for match in _PAUSES.finditer(text, first))
+        if thai is not None:
+            items = array("q", (i for i in items if not "\u0e01" <= text[i] <= "\u0e5b"))
+            items.extend(thai(text, [match.end() for match in _PHRASES.finditer(text, first)]))
+    if "\n" in text.rstrip():
+        items.extend(list_starts(text, position))
+    if next_word:
+        items.extend(ahead.item_starts(text))
+    return items
+
+
 @dataclass(slots=True, kw_only=True)
 class LineEnds(Machine):
     """Finds where paragraphs start: behind single line ends, and behind blank lines if `blank`."""
@@ -129,14 +171,14 @@ class LineEnds(Machine):
     ends: deque[int] = field(default_factory=lambda: deque(maxlen=_LINES))
 
     def _read(self, text: str) -> list[int]:
-        found: list[int] = []
+        places: list[int] = []
         place = self.size
         for index, line in enumerate(text.split("\n")):
             if index:
                 self._end_line()
-            self._read_line(line, place, found)
+            self._read_line(line, place, places)
             place += len(line) + 1
-        return found
+        return places
 
     def _read_line(self, line: str, place: int, found: list[int]) -> None:
         visible = len(line.rstrip())

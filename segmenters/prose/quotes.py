@@ -10,7 +10,7 @@ not read, so that a long run of them can be shortened.
 import re
 from collections.abc import Sequence
 
-from segmenters.prose import tables as lists
+from segmenters.prose import signs
 
 # What closes a quotation, by what opens it; the second of two commas or back-quotes is both.
 _PAIRS = {
@@ -31,7 +31,7 @@ _CLOSE_APART = frozenset("\u2019\u00bb\u203a")
 # What opens a quotation with a space behind it has that space in `Quotes.open`; these close others
 # of their kind only if both are apart.
 _ALIKE = frozenset(('"', "\u201d", "'", "''"))
-_RUN = re.escape(lists.PLAIN + lists.STRONG + lists.CLOSERS + lists.LATE)
+_RUN = re.escape(signs.PLAIN + signs.STRONG + signs.CLOSERS + signs.LATE)
 # How many signs of a run are read.
 MOST = 16
 _SINGLE = re.escape("".join(sign for sign in _SIGNS if sign not in ("`", ",", "''")))
@@ -39,7 +39,7 @@ _SIGN = re.compile(
     rf"[\n`,{_SINGLE}](?:(?<=\n)[ \t\r]*+(?P<blank>\n)"
     rf"|(?<![{_RUN}]{{{MOST}}}.)(?:(?<=[{_SINGLE}])|(?<=``)|(?<=,,)))"
 )
-_STRONG = frozenset(lists.STRONG)
+_STRONG = frozenset(signs.STRONG)
 _LEADS = frozenset("([{:\u2014\u2013-/\uff08\uff1a\u3010")
 _FOLLOWS = frozenset(",.;:!?)]}\uff0c\u3002\u3001\uff1b\uff1a\uff01\uff1f\uff09\u2026")
 _APART, _BEHIND_SPACE = re.compile(r"''|\S"), re.compile(r"\s++(.)")
@@ -55,7 +55,7 @@ OPENERS = frozenset(_PAIRS) - {*",`"} | frozenset("(\uff08\u3010\u3014")
 
 def is_wide(text: str, place: int) -> bool:
     """Return whether the text before a place is of a script written without spaces (CJK)."""
-    return lists.WIDE.search(text, max(0, place - _WINDOW), place) is not None
+    return signs.WIDE.search(text, max(0, place - _WINDOW), place) is not None
 
 
 def _closed_by(sign: str) -> tuple[str, ...]:
@@ -85,16 +85,21 @@ class Quotes:
                 self._meet(match[0], match.start())
         self.place = max(self.place, place)
 
-    def opening(self, start: int, stop: int) -> int:
+    def opening(self, start: int, stop: int, *, wide: bool) -> int:
         """Return the first sign of a run of terminators that opens a quotation, -1 if none does.
 
         Where words are between spaces, only what may also open one right behind a terminator.
+        `wide`: whether there may be Chinese or Japanese before it.
         """
         strong = self.text[start] in _STRONG
-        signs = _SINGLE if is_wide(self.text, start) else lists.LATE if strong else ()
-        for match in _SIGN.finditer(self.text, start, stop) if signs else ():
+        opening = _SINGLE if wide and is_wide(self.text, start) else signs.LATE if strong else ()
+        for match in _SIGN.finditer(self.text, start, stop) if opening else ():
             self.read(match.start())
-            if match[0] in signs and self.half != match.start() - 1 and not self._closes(match[0]):
+            if (
+                match[0] in opening
+                and self.half != match.start() - 1
+                and not self._closes(match[0])
+            ):
                 return match.start()
         return -1
 

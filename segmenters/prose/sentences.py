@@ -9,20 +9,32 @@ import logging
 import re
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import import_module
 from itertools import chain
 from typing import Any, ClassVar
 
-from segmenters.base import Cuts, Machine, Segmenter, SegmenterError, in_pieces
+from segmenters.base import (
+    END_OF_TEXT,
+    Cuts,
+    Machine,
+    Meta,
+    Ruling,
+    Segmenter,
+    SegmenterError,
+    in_pieces,
+)
 from segmenters.checks import require_choice, require_type
+from segmenters.fields import language_of_fields
 from segmenters.places import after_space
-from segmenters.prose import ahead, rules
-from segmenters.prose.habits import remembered
+from segmenters.prose import rules
+from segmenters.prose.endings import ahead
+from segmenters.prose.endings.habits import remembered
+from segmenters.prose.endings.language import ANY, code_of
 from segmenters.prose.line_ends import KINDS, WRAPPED, LineEnds, sections
 from segmenters.prose.quotes import MOST, Quotes
-from segmenters.prose.tables import (
+from segmenters.prose.signs import (
     AGAIN,
     APART,
     CLOSERS,
@@ -33,6 +45,7 @@ from segmenters.prose.tables import (
     STRONG,
     usual,
 )
+from segmenters.prose.word_lists import CODES
 
 _LOG = logging.getLogger(__name__)
 
@@ -83,7 +96,9 @@ class Sentences(Segmenter):
     "thai" (the rules, with PyThaiNLP for the spaces of Thai), "sentencizer", "senter" or "parser"
     (spaCy's own, not causal; the last two need the small model of `language`), or the name or path
     of an installed spaCy model. Models process one paragraph at a time, very long ones in pieces.
-    `language`: a spaCy code ("en"; "xx" for any), used only by spaCy's own backends. `next_word`:
+    `language`: a code ("en"; "xx" for any). The rules then know its abbreviations from the start;
+    else those that are words in other languages count once the text shows its language. `choose`
+    takes it from a document's field `language`. `next_word`:
     the rules also read the next word where the next character is ambiguous (after "U.S.", at "2)"
     inside a line): more accurate, but not available during generation. `fallback`: use the rules
     if the library or model is not installed; a warning is logged, and the fingerprint differs.
@@ -97,7 +112,7 @@ class Sentences(Segmenter):
     next_word: bool = False
     fallback: bool = False
     line_ends: str = WRAPPED
-    version: ClassVar[int] = 8
+    version: ClassVar[int] = 10
     level_names = ("sentence", "paragraph", "section")
 
     def __post_init__(self) -> None:
@@ -130,6 +145,11 @@ class Sentences(Segmenter):
         return self._is_causal or self.backend == "thai"
 
     @property
+    def _code(self) -> str:
+        """Return the language as the rules know it."""
+        return CODES.get(self.language, self.language)
+
+    @property
     def _without_library(self) -> bool:
         """Return whether the rules cut alone. Raises SegmenterError for what is missing."""
         if self.backend == "rules":
@@ -144,35 +164,70 @@ class Sentences(Segmenter):
 
     def versions(self) -> dict[str, str]:
         """Return the digest of our tables, or the versions of spaCy and of the model."""
-        found = {"tables": rules.tables()}
+        numbers = {"tables": rules.tables()}
         if self._is_causal or self._without_library:
-            return found
+            return numbers
         library = _library(self.backend)
         if self.backend == "thai":
-            return found | library.versions()
+            return numbers | library.versions()
         return dict(library.versions(self.backend, self.language))
 
     def _ends(self, text: str) -> Iterable[int]:
-        alone = self._without_library
-        if alone or self.backend == "thai":
-            lines = [] if self.line_ends == WRAPPED else array("q", in_pieces(self._lines(), text))
-            thai = None if alone else _library(self.backend).sentence_starts
-            return rules.sentence_ends(text, next_word=self.next_word, starts=lines, thai=thai)
+        if self.backend == "thai" or self._without_library:
+            return self._rule_ends(text)
         library = _library(self.backend)
         if self.backend == "spacy":
-            found = library.rule_ends(text, next_word=self.next_word)
-            return found if self.line_ends == WRAPPED else [*found, *in_pieces(self._lines(), text)]
+            ends = library.rule_ends(text, next_word=self.next_word, language=self._code)
+            return ends if self.line_ends == WRAPPED else [*ends, *in_pieces(self._lines(), text)]
         starts = library.sentence_starts(text, backend=self.backend, language=self.language)
         # spaCy's own back ends may start a sentence with the white space in front of it.
         first, *ends = after_space(text, [0, *starts.tolist()])
         return [end for end in ends if end > first]
+
+    def _rule_ends(self, text: str, log: list[Ruling] | None = None) -> list[int]:
+        """Return the ends that the rules find; `log` gets what decided (`rules.sentence_ends`)."""
+        thai = None
+        if self.backend == "thai" and not self._without_library:
+            thai = _library(self.backend).sentence_starts
+        lines = [] if self.line_ends == WRAPPED else array("q", in_pieces(self._lines(), text))
+        return rules.sentence_ends(
+            text,
+            next_word=self.next_word,
+            language=self._code,
+            starts=lines,
+            thai=thai,
+            log=log,
+        )
+
+    def why(self, text: str) -> list[Ruling]:
+        if not (self._has_rules or self._without_library):
+            return super(Sentences, self).why(text)
+        if not isinstance(text, str):
+            raise TypeError(f"text must be a str, was: {type(text).__name__}")
+        log: list[Ruling] = []
+        self._rule_ends(text, log)
+        # Where a rule and something else decide, what ends the sentence counts.
+        by_place = {ruling.place: ruling for ruling in sorted(log, key=lambda r: (r.place, r.ends))}
+        if text:
+            by_place[len(text)] = Ruling(len(text), True, END_OF_TEXT)
+        return [by_place[place] for place in sorted(by_place)]
 
     def machine(self) -> Machine:
         if not self._is_causal:
             raise self.refusal("this backend needs the whole text: set backend=rules")
         if self.next_word:
             raise self.refusal("it needs the next word: set next_word=false")
-        return SentenceMachine(lines=None if self.line_ends == WRAPPED else self._lines())
+        lines = None if self.line_ends == WRAPPED else self._lines()
+        return SentenceMachine(lines=lines, language=self._code)
+
+    def choose(
+        self, *, text: str, kind: str | None = None, name: str | None = None, meta: Meta = None
+    ) -> Segmenter:
+        """Return the segmenter of one document, with the language that its fields name."""
+        code = code_of(language_of_fields(meta)) if meta else ANY
+        if ANY in (code, self.language) and code != self.language and self._has_rules:
+            return replace(self, language=code) if code != ANY else self
+        return self
 
     def _lines(self, *, blank: bool = False) -> LineEnds:
         return LineEnds(line_ends=self.line_ends, blank=blank)
@@ -235,10 +290,11 @@ class SentenceMachine(Machine):
     signs: str = ""  # how the last sentences begin (`habits`)
     quoted: tuple[tuple[str, int], ...] = ()  # what is open there, and where in `text` it opened
     lines: LineEnds | None = None
+    language: str = ANY
 
     def _read(self, text: str) -> list[int]:
-        known = len(self.text)
-        moved = self.size - known
+        size = len(self.text)
+        moved = self.size - size
         starts = [start - moved for start in self.lines.push(text)] if self.lines else []
         self.text += usual(text)
         ends: list[int] = []
@@ -246,9 +302,10 @@ class SentenceMachine(Machine):
             start = len(self.text) - len(self.text.lstrip())
             if start < len(self.text):
                 self.last = start
-        if self.last is not None and (starts or _CONCEIVABLE.search(self.text, known)):
+        if self.last is not None and (starts or _CONCEIVABLE.search(self.text, size)):
             ends = rules.sentence_ends(
                 self.text,
+                language=self.language,
                 position=self.resume,
                 last=self.last,
                 signs=self.signs,
@@ -260,7 +317,7 @@ class SentenceMachine(Machine):
                 self.last = end
         # One back: whether a bracket is a place to resume depends on the character after it.
         quotes = Quotes(self.text, self.resume, self.quoted)
-        self.resume = self._last_resume(max(0, known - 1))
+        self.resume = self._last_resume(max(0, size - 1))
         quotes.read(self.resume)
         self.quoted = tuple(quotes.open)
         if len(self.text) > _LONGEST:
@@ -272,8 +329,8 @@ class SentenceMachine(Machine):
         start, reach = len(self.text), 8
         while start > first:
             start, reach = max(first, start - reach), 2 * reach
-            if found := [match.start() for match in _RESUME.finditer(self.text, start)]:
-                return found[-1]
+            if places := [match.start() for match in _RESUME.finditer(self.text, start)]:
+                return places[-1]
         return self.resume
 
     def _shorten(self) -> None:

@@ -39,12 +39,13 @@ _PARAGRAPH = re.compile(r"\n[^\S\n]*+\n\s*+")
 class SentenceTokenizer(DummyTokenizer):
     """Text -> Doc with one token per sentence: words would take twice the time."""
 
-    def __init__(self, vocab: Vocab, *, next_word: bool) -> None:
+    def __init__(self, vocab: Vocab, *, next_word: bool, language: str) -> None:
         self.vocab = vocab
-        self.next_word = next_word
+        self.next_word, self.language = next_word, language
 
     def __call__(self, text: str) -> Doc:
-        places = (0, *sentence_ends(text, next_word=self.next_word), len(text))
+        ends = sentence_ends(text, next_word=self.next_word, language=self.language)
+        places = (0, *ends, len(text))
         words = [text[start:end] for start, end in pairwise(places)] if text else []
         doc = Doc(self.vocab, words=words, spaces=[False] * len(words))
         doc.user_data[_CUT] = True
@@ -52,8 +53,8 @@ class SentenceTokenizer(DummyTokenizer):
 
 
 @spacy.registry.tokenizers("bipe_sentence_tokens")
-def sentence_tokenizer(next_word: bool):  # type: ignore[no-untyped-def]
-    return lambda nlp: SentenceTokenizer(nlp.vocab, next_word=next_word)
+def sentence_tokenizer(next_word: bool, language: str = "xx"):  # type: ignore[no-untyped-def]
+    return lambda nlp: SentenceTokenizer(nlp.vocab, next_word=next_word, language=language)
 
 
 class SentenceComponent:
@@ -81,9 +82,10 @@ def _sentence_component(nlp: Language, name: str, next_word: bool) -> SentenceCo
     return SentenceComponent(next_word=next_word)
 
 
-@lru_cache(maxsize=2)
-def _rules(next_word: bool) -> Language:
-    tokenizer = {"@tokenizers": "bipe_sentence_tokens", "next_word": next_word}
+@lru_cache(maxsize=8)
+def _rules(next_word: bool, language: str) -> Language:
+    options = {"next_word": next_word, "language": language}
+    tokenizer = {"@tokenizers": "bipe_sentence_tokens", **options}
     nlp = spacy.blank("xx", config={"nlp": {"tokenizer": tokenizer}})
     nlp.add_pipe(COMPONENT, config={"next_word": next_word})
     # Lower case, shape and the like of each token take most of the time, and nobody reads them.
@@ -141,26 +143,26 @@ def _load(backend: str, language: str) -> Language:
 
 def versions(backend: str, language: str) -> dict[str, str]:
     """Return spaCy's version, and the name and version of the model if one decides."""
-    found = {"spacy": spacy.__version__}
+    numbers = {"spacy": spacy.__version__}
     if backend != "sentencizer":
         meta = build(backend, language).meta
-        found["model"] = f"{meta['lang']}_{meta['name']}-{meta['version']}"
-    return found
+        numbers["model"] = f"{meta['lang']}_{meta['name']}-{meta['version']}"
+    return numbers
 
 
-def rule_ends(text: str, *, next_word: bool) -> Cuts:
+def rule_ends(text: str, *, next_word: bool, language: str) -> Cuts:
     """Return character offsets at which the rules, run by spaCy, start a sentence; 0 included."""
-    pipeline = _rules(next_word)
+    pipeline = _rules(next_word, language)
     return _starts(pipeline, _valid(text)) if text else np.zeros(0, dtype=np.int64)
 
 
 def sentence_starts(text: str, *, backend: str, language: str) -> Cuts:
     """Return character offsets at which the pipeline starts a sentence; 0 included."""
-    nlp, found = build(backend, language), [np.zeros(0, dtype=np.int64)]
+    nlp, starts = build(backend, language), [np.zeros(0, dtype=np.int64)]
     text = _valid(text)
     for start, end in pairwise(_pieces(text)):
-        found.append(np.append(_starts(nlp, text[start:end]) + start, start))
-    return np.concatenate(found)
+        starts.append(np.append(_starts(nlp, text[start:end]) + start, start))
+    return np.concatenate(starts)
 
 
 def _valid(text: str) -> str:

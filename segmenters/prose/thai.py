@@ -29,18 +29,18 @@ def versions() -> dict[str, str]:
 
 def sentence_starts(text: str, places: Sequence[int]) -> list[int]:
     """Return those of `places`, increasing, at which a sentence of Thai starts."""
-    found: list[int] = []
+    ends: list[int] = []
     index = 0
     while index < len(places):
         first = max(0, places[index] - _AROUND)
         after = bisect_left(places, places[index] + _PIECE, index)
         stop = min(len(text), places[after - 1] + _AROUND)
-        asked = places[index:after]
+        group = places[index:after]
         starts = set(_starts(text[first:stop], first))
         # A few pieces come back with signs left out or composed: the rules decide.
-        found += asked if stop not in starts else [place for place in asked if place in starts]
+        ends += group if stop not in starts else [place for place in group if place in starts]
         index = after
-    return found
+    return ends
 
 
 def _starts(piece: str, place: int) -> Iterator[int]:

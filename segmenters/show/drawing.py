@@ -12,10 +12,12 @@ Only the beginning of a very long text is drawn, but its numbers are of all of i
 import html
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
 
 from segmenters.show.measures import (
     CutText,
     rows_of_lengths,
+    rows_of_rulings,
     rows_of_separators,
     statistics,
     summary,
@@ -33,46 +35,7 @@ _WEIGHTS = ("1", "4")  # bold, underlined
 # Browsers become slow with more.
 DRAWN_CHARACTERS = 2_000_000
 DRAWN_TOKENS = 50_000
-_STYLE = """
-:root { color-scheme: light dark; --a: #d8ecff; --b: #fff0c4; --c: #dff5d8; --d: #ffe0ef;
-  --line: #8aa; --quiet: #667; --bar: #3b7dd8;
-  --only: #c22; --foot: #223; --paper: #fff }
-@media (prefers-color-scheme: dark) { :root { --a: #153450; --b: #4a3a0e; --c: #1b4420;
-  --d: #4c1c38; --line: #578; --quiet: #9ab; --bar: #6aa5f0;
-  --only: #f77; --foot: #dde; --paper: #112 } }
-body { font: 16px/1.6 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem }
-h1, h2 { overflow-wrap: anywhere; line-height: 1.25 }
-h1 { font-size: clamp(1.3rem, 6vw, 2rem) }
-pre { font: 14px/1.7 ui-monospace, Consolas, monospace; white-space: pre-wrap;
-  overflow-wrap: anywhere; tab-size: 4 }
-section.u { border-left: 3px solid var(--line); padding-left: .7rem; margin: 0 0 .35rem }
-section.r1 { border-top: 1px solid var(--line) }
-section.r2 { border-top: 3px solid var(--line) }
-i { font-style: normal; border-radius: 3px; background: var(--a);
-  -webkit-box-decoration-break: clone; box-decoration-break: clone }
-i:nth-child(even) { background: var(--b) }
-section.u:nth-child(even) > i { background: var(--c) }
-section.u:nth-child(even) > i:nth-child(even) { background: var(--d) }
-i:hover, b:hover { outline: 2px solid var(--bar) }
-i.x::before { content: ""; border-left: 3px solid var(--only); padding-left: 3px }
-b { font-weight: inherit; border-bottom: 1px solid transparent }
-b:nth-child(even) { border-bottom-color: var(--line) }
-i:hover::after, b:hover::after { content: attr(title); position: fixed; left: 0; right: 0;
-  bottom: 0; padding: .4rem 1rem; background: var(--foot); color: var(--paper); overflow: hidden;
-  font: 14px/1.4rem system-ui, sans-serif; white-space: nowrap; text-overflow: ellipsis }
-b:hover::after { bottom: 2.2rem }
-.two { display: grid; grid-template-columns: 1fr 1fr; gap: 1rem }
-.two > div { min-width: 0 }
-body:has(.two) { max-width: 100rem }
-div.t { overflow-x: auto }
-@media (max-width: 45rem) { .two { grid-template-columns: 1fr } }
-i.e::before { content: "\\21b5"; color: var(--quiet) }
-table { border-collapse: collapse; margin: 1rem 0 }
-th, td { padding: .1rem .8rem .1rem 0; text-align: right; border-bottom: 1px solid var(--line) }
-th:first-child, td:first-child { text-align: left; overflow-wrap: anywhere; min-width: 7rem }
-hr { height: .8rem; margin: 0; border: 0; background: var(--bar) }
-.q { color: var(--quiet) }
-"""
+DRAWN_RULINGS = 5_000
 
 
 def shown(cut: CutText, colours: int = 0) -> Iterator[str]:
@@ -107,11 +70,12 @@ def _painted(text: str, style: str) -> str:
 def page(cuts: Sequence[CutText], title: str) -> str:
     """Return a page of HTML with the segments and the numbers of each text."""
     body = "".join(piece for cut in cuts for piece in _document(cut, alone=len(cuts) == 1))
+    style = "\n" + Path(__file__).with_name("page.css").read_text(encoding="utf-8")
     heading = "" if len(cuts) == 1 else f"<h1>{_safe(title)}</h1>"
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{_safe(title)}</title><style>{_STYLE}</style></head>"
+        f"<title>{_safe(title)}</title><style>{style}</style></head>"
         f"<body><main>{heading}{body}</main></body></html>\n"
     )
 
@@ -129,17 +93,20 @@ def _document(cut: CutText, *, alone: bool) -> Iterator[str]:
         yield f"<pre>{''.join(_segments(cut))}</pre>"
     else:
         yield from _compared(cut, cut.beside)
+    if cut.rulings:
+        yield "<h3>Places where a segment ends or could have ended</h3>"
+        yield _table(rows_of_rulings(cut)[: DRAWN_RULINGS + 1])
     if len(cut.text) > DRAWN_CHARACTERS:
         yield f"<p class=q>First {DRAWN_CHARACTERS:,} of {len(cut.text):,} characters.</p>"
 
 
 def _compared(one: CutText, other: CutText) -> Iterator[str]:
     """Yield both drawings, and how many of their cuts are the same."""
-    own, others = (set(cut.cuts[1:-1].tolist()) for cut in (one, other))
-    both = len(own & others)
-    yield f"<p>{counted(both, 'cut')} by both; {len(own) - both} only by {_safe(one.note)}; "
+    cuts, others = (set(cut.cuts[1:-1].tolist()) for cut in (one, other))
+    both = len(cuts & others)
+    yield f"<p>{counted(both, 'cut')} by both; {len(cuts) - both} only by {_safe(one.note)}; "
     yield f"{len(others) - both} only by {_safe(other.note)}.</p><div class=two>"
-    for cut, alone in ((one, own - others), (other, others - own)):
+    for cut, alone in ((one, cuts - others), (other, others - cuts)):
         yield f"<div><h3>{_safe(cut.note)}</h3><pre>{''.join(_segments(cut, alone))}</pre></div>"
     yield "</div>"
 
@@ -154,9 +121,10 @@ def _segments(cut: CutText, alone: Collection[int] = ()) -> Iterator[str]:
             yield ("</section>" if before >= 0 else "") + f"<section class={kind}>"
             before = outer
         stop = min(end, DRAWN_CHARACTERS)
-        about = f"segment {index}, {cut.level} {outer}: {counted(end - start, 'character')}"
+        about = f"segment {index}, {cut.above[0]} {outer}: {counted(end - start, 'character')}"
         about += f", {counted(len(cut.text[start:end].split()), 'word')}"
-        about += "" if cut.tokens is None else f", {counted(int(cut.tokens[index]), 'token')}"
+        if cut.token_counts is not None:
+            about += f", {counted(int(cut.token_counts[index]), 'token')}"
         about = _safe(f"{about}; {cut.reason(index)}")
         marks = "e" * cut.text[start:stop].isspace() + "x" * (start in alone)
         kind = f' class="{" ".join(marks)}"' if marks else ""
@@ -169,9 +137,8 @@ def _segments(cut: CutText, alone: Collection[int] = ()) -> Iterator[str]:
 def _tokens(cut: CutText, start: int, stop: int) -> Iterator[str]:
     """Yield the text of a segment, its tokens as elements; a letter of several tokens has one."""
     text, done = cut.text, start
-    if cut.spelled is not None:
-        tokens, anchors = cut.spelled, cut.spelled.anchors
-        first, last = (bisect_left(anchors, place) for place in (start, stop))
+    if (tokens := cut.tokens) is not None:
+        first, last = (bisect_left(tokens.anchors, place) for place in (start, stop))
         inter = cut.inter(start)
         for number in range(first, min(last, DRAWN_TOKENS)):
             begin, end = tokens.spans[number]

@@ -10,16 +10,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from segmenters.base import Cuts, Segmenter
+from segmenters.base import Cuts, Ruling, Segmenter
 from segmenters.places import UNSPACED
-from segmenters.wording import counted, plural, visible
+from segmenters.wording import counted, escaped, plural, visible
 
 Integers = npt.NDArray[np.int64]
 
@@ -28,6 +29,7 @@ _PERCENTILES = (5, 25, 50, 75, 95, 99)
 _EDGES = (0, 2, 3, 5, 9, 17, 33, 65, 129)
 _BINS = [f"{a}-{b - 1}" if a < b - 1 else f"{a}" for a, b in pairwise(_EDGES)] + [f"{_EDGES[-1]}+"]
 _MOST_SEPARATORS = 12
+_AROUND = 20  # characters before and after a place
 LINE_END, BLANK_LINE, WHITE_SPACE, NONE = "line end", "blank line", "white space", "none"
 _LINE_END = re.compile(r"\r\n?|\n")
 # Thai and Lao, Burmese, Khmer, kana, Han.
@@ -90,56 +92,59 @@ class Tokens:
     anchors: Integers  # [tokens], in characters: what decides to which segment a token belongs
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class CutText:
-    """One document as it is shown: its text and its cuts on two levels."""
+    """One document as it is shown.
+
+    levels: the cuts of all levels of the segmenter by the name of what they cut, segments first.
+    note: who cut it, and why. rulings: at each place where a segment could have ended, if asked
+    for. beside: the same text cut by another segmenter, to be compared.
+    """
 
     name: str
     text: str
-    cuts: Cuts
-    outer: Cuts  # of the level above, a subset of `cuts`, such as top-level definitions
-    level: str  # the name of one of what `outer` cuts
-    note: str = ""  # who cut it, and why
-    tokens: Integers | None = None  # int64 [segments], None without a tokenizer
-    levels: Mapping[str, Cuts] = field(default_factory=dict)  # all of the segmenter, by name
-    spelled: Tokens | None = None
-    beside: CutText | None = None  # the same text cut by another segmenter, to be compared
+    levels: Mapping[str, Cuts]
+    note: str = ""
+    tokens: Tokens | None = None
+    rulings: Sequence[Ruling] = ()
+    beside: CutText | None = None
 
     @classmethod
     def by(
-        cls,
-        segmenter: Segmenter,
-        text: str,
-        *,
-        name: str,
-        note: str = "",
-        anchors: Integers | None = None,
-    ) -> CutText:
-        """Cut a text; the level above is the segmenter's, else the paragraphs by blank lines.
-
-        anchors: of the tokens of the text, if they are to be counted.
-        """
+        cls, segmenter: Segmenter, text: str, *, tokens: Tokens | None = None, why: bool = False,
+        **about: Any,
+    ) -> CutText:  # fmt: skip
+        """Cut a text. tokens: to be counted. why: also keep the rulings. about: other fields."""
         segmenter = segmenter.choose(text=text)  # names its levels better than one of any kind
-        names = segmenter.level_names
-        if anchors is None:
+        if tokens is None:
             levels = segmenter.levels(text)
         else:
-            levels = segmenter.levels_of_tokens(text, anchors)
-        cuts = levels[0]
-        if len(levels) > 1 and len(levels[1]) > 2:
-            outer, level = levels[1], names[1]
-        else:
-            outer, level = _paragraphs(text, cuts), "paragraph"
-        return cls(
-            name=name,
-            text=text,
-            cuts=cuts,
-            outer=outer,
-            level=level,
-            note=note,
-            tokens=None if anchors is None else tokens_of(cuts, anchors),
-            levels=dict(zip(names, levels, strict=True)),
-        )
+            levels = segmenter.levels_of_tokens(text, tokens.anchors)
+        named = dict(zip(segmenter.level_names, levels, strict=True))
+        rulings = segmenter.why(text) if why else ()
+        return cls(text=text, levels=named, tokens=tokens, rulings=rulings, **about)
+
+    @cached_property
+    def cuts(self) -> Cuts:
+        """Return the cuts of the segments."""
+        return next(iter(self.levels.values()))
+
+    @cached_property
+    def above(self) -> tuple[str, Cuts]:
+        """Return the level above, such as top-level definitions: the name of one, and its cuts.
+
+        It is the segmenter's, else the paragraphs by blank lines; its cuts are among `cuts`.
+        """
+        level, cuts = next(islice(self.levels.items(), 1, None), ("", self.cuts[:0]))
+        return (level, cuts) if len(cuts) > 2 else ("paragraph", _paragraphs(self.text, self.cuts))
+
+    @cached_property
+    def token_counts(self) -> Integers | None:
+        """Return how many tokens each segment has: int64 [segments]; None without a tokenizer."""
+        if self.tokens is None:
+            return None
+        numbers = np.searchsorted(self.cuts, self.tokens.anchors, side="right") - 1
+        return np.bincount(numbers, minlength=max(0, len(self.cuts) - 1)).astype(np.int64)
 
     @property
     def sizes(self) -> str:
@@ -159,8 +164,8 @@ class CutText:
     @property
     def length(self) -> int:
         """Return the length of the text in the first of `units`."""
-        if self.tokens is not None:
-            return int(self.tokens.sum())
+        if self.token_counts is not None:
+            return int(self.token_counts.sum())
         return len(self.text.split()) if self.units[0] == "words" else len(self.text)
 
     @property
@@ -171,7 +176,8 @@ class CutText:
     def inter(self, start: int) -> int:
         """Return how many segments with tokens are before the one that starts at a character."""
         index = int(np.searchsorted(self.cuts, start))
-        return index if self.tokens is None else int((self.tokens[:index] > 0).sum())
+        counts = self.token_counts
+        return index if counts is None else int((counts[:index] > 0).sum())
 
     def reason(self, index: int) -> str:
         """Return what is before a segment, and the names of the levels that start with it."""
@@ -180,11 +186,13 @@ class CutText:
         if not index:
             return f"starts {starts}"
         before = _separator(self.text[int(self.cuts[index - 1]) : start])
-        return f"starts {starts} after {before if len(before) > 1 else repr(before)}"
+        rules = [ruling.rule for ruling in self.rulings if ruling.place == start]
+        rule = f", by {rules[0]}" if rules else ""
+        return f"starts {starts} after {before if len(before) > 1 else repr(before)}{rule}"
 
     def spans(self, stop: int | None = None) -> Iterator[tuple[int, int, int]]:
         """Yield start, end and outer segment's number of each segment that starts before `stop`."""
-        outer = np.searchsorted(self.outer, self.cuts[:-1], side="right") - 1
+        outer = np.searchsorted(self.above[1], self.cuts[:-1], side="right") - 1
         for (start, end), number in zip(pairwise(self.cuts.tolist()), outer.tolist(), strict=True):
             if stop is not None and start >= stop:
                 return
@@ -200,19 +208,13 @@ def _paragraphs(text: str, cuts: Cuts) -> Cuts:
 
 def summary(cut: CutText) -> str:
     """Return "12 segments in 4 paragraphs"; parts of other levels hold what is around them too."""
-    found = counted(max(0, len(cut.cuts) - 1), "segment")
-    outer = len(cut.outer) - 1
+    number = counted(max(0, len(cut.cuts) - 1), "segment")
+    level, cuts = cut.above
+    outer = len(cuts) - 1
     if outer < 2:
-        return found
-    if cut.level == "paragraph":
-        return f"{found} in {counted(outer, 'paragraph')}"
-    return f"{found} in {outer:,} parts (level {cut.level})"
-
-
-def tokens_of(cuts: Cuts, anchors: Integers) -> Integers:
-    """Return how many tokens each segment has, from the tokens' anchors (characters)."""
-    numbers = np.searchsorted(cuts, anchors, side="right") - 1
-    return np.bincount(numbers, minlength=max(0, len(cuts) - 1)).astype(np.int64)
+        return number
+    parts = counted(outer, level) if level == "paragraph" else f"{outer:,} parts (level {level})"
+    return f"{number} in {parts}"
 
 
 def statistics(cut: CutText) -> dict[str, Any]:
@@ -220,21 +222,22 @@ def statistics(cut: CutText) -> dict[str, Any]:
     segments = [cut.text[start:end] for start, end, _ in cut.spans()]
     lengths = {"characters": np.diff(cut.cuts)}
     lengths["words"] = np.array([len(segment.split()) for segment in segments], dtype=np.int64)
-    found: dict[str, Any] = {"segments": len(segments)}
-    found[plural(cut.level)] = max(0, len(cut.outer) - 1)
-    if cut.tokens is not None:
-        lengths["tokens"] = cut.tokens[cut.tokens > 0]  # a model sees no others
-        found["segments_without_token"] = int((cut.tokens == 0).sum())
+    facts: dict[str, Any] = {"segments": len(segments)}
+    level, outer = cut.above
+    facts[plural(level)] = max(0, len(outer) - 1)
+    if (counts := cut.token_counts) is not None:
+        lengths["tokens"] = counts[counts > 0]  # a model sees no others
+        facts["segments_without_token"] = int((counts == 0).sum())
     for unit, values in lengths.items():
-        held = Distribution.of(values)
-        found[unit] = _lengths(held)
-        found[f"share_of_one_{unit[:-1]}"] = round(held.share_of(1), 4)
-        bins = zip(_BINS, held.histogram(_EDGES), strict=True)
-        found[f"histogram_of_{unit}"] = dict(bins)
+        distribution = Distribution.of(values)
+        facts[unit] = _lengths(distribution)
+        facts[f"share_of_one_{unit[:-1]}"] = round(distribution.share_of(1), 4)
+        bins = zip(_BINS, distribution.histogram(_EDGES), strict=True)
+        facts[f"histogram_of_{unit}"] = dict(bins)
     most = Counter(map(_separator, segments)).most_common(_MOST_SEPARATORS)
-    found["separators"] = {name: round(n / len(segments), 4) for name, n in most}
-    found["rates"] = {name: _rate(name, n, cut.text) for name, n in most}
-    return found
+    facts["separators"] = {name: round(n / len(segments), 4) for name, n in most}
+    facts["rates"] = {name: _rate(name, n, cut.text) for name, n in most}
+    return facts
 
 
 def rows_of_lengths(facts: Mapping[str, Any], units: Sequence[str]) -> list[list[str]]:
@@ -244,6 +247,17 @@ def rows_of_lengths(facts: Mapping[str, Any], units: Sequence[str]) -> list[list
     for unit in units:
         sizes = [f"{facts[unit].get(key, 0):g}" for key in head]
         rows.append([f"{unit} per segment", *sizes, f"{facts[f'share_of_one_{unit[:-1]}']:.1%}"])
+    return rows
+
+
+def rows_of_rulings(cut: CutText) -> list[list[str]]:
+    """Return the rule at each place where a segment ends or could have ended, below a head."""
+    rows = [["character", "", "rule", "text around"]]
+    for ruling in cut.rulings:
+        before = escaped(cut.text[max(0, ruling.place - _AROUND) : ruling.place])
+        after = escaped(cut.text[ruling.place : ruling.place + _AROUND])
+        ends = "ends" if ruling.ends else "goes on"
+        rows.append([f"{ruling.place}", ends, ruling.rule, f"{before}\u2502{after}"])
     return rows
 
 

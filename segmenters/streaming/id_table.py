@@ -82,11 +82,11 @@ class IdTable:
         guards = [bool(piece) and probe.guards(piece) for piece in data]
         guard = next((_as_word(data[id]) for id in np.flatnonzero(guards)), b"")
         closes = [[probe.closes(piece, behind) for piece in data] for behind in (b"", guard)]
-        asked = [
+        wanted = [
             [probe.takes_or_passes(piece, behind) for piece in data]
             for behind in (probe.closed, probe.spaced)
         ]
-        takes, passes = np.array(asked, dtype=bool).reshape(2, -1, 2).transpose(2, 0, 1)
+        takes, passes = np.array(wanted, dtype=bool).reshape(2, -1, 2).transpose(2, 0, 1)
         opens = np.array([bool(piece) and _pushed(probe.word, piece)[1] for piece in data], bool)
         return cls(
             closes=np.array(closes, dtype=bool),

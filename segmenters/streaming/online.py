@@ -118,10 +118,10 @@ class Online:
 
     def _decide(self, added: str) -> list[int]:
         """Return the marks that are decided once `added` follows the text."""
-        known = self._size
+        size = self._size
         self._size += len(added)
         found: list[int] = []
-        while self._spans and (anchor := self._anchor_of(*self._spans[0], added, known)) >= 0:
+        while self._spans and (anchor := self._anchor_of(*self._spans[0], added, size)) >= 0:
             self._spans.popleft()
             self._anchors.append(anchor)
             found.append(anchor)

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import ClassVar
 
-from segmenters.base import Machine, Segmenter
+from segmenters.base import END_OF_TEXT, Machine, Ruling, Segmenter
 from segmenters.checks import require_type
-from segmenters.documents.looks import looks_like
+from segmenters.documents.detection import looks_like
 from segmenters.documents.mixed import Mixed, versions_of
 from segmenters.places import SPACE, WORD, past
 from segmenters.registry import of_kind
@@ -84,7 +84,7 @@ class Turns(Segmenter):
 
     of: Segmenter | None = None
     names: bool = False
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def __post_init__(self) -> None:
         require_type("names", self.names, bool)
@@ -122,6 +122,23 @@ class Turns(Segmenter):
             _add(turns, [place], first)
             _add(ends, [place, past(SPACE, text, body)] if kind == "head" else [place], first)
         return ends, turns
+
+    def _why(self, text: str) -> list[Ruling]:
+        """Return the rules of the turns, and where turns begin."""
+        ends, turns = self.cut(text)[1:].tolist(), set(self._levels(text)[1])
+        rules = {place: Ruling(place, True, "head of a turn") for place in ends}
+        body = 0
+        for mark in chain(_MARKS[self.names].finditer("\n" + text), [None]):
+            _, start, end = _read(mark) if mark else ("", len(text) + 1, len(text) + 1)
+            shown = text[body : start - 1]
+            for ruling in (self.of or _of_kind(looks_like(shown))).why(shown):
+                place = body + ruling.place
+                if ruling.place < len(shown) and (not ruling.ends or place in rules):
+                    rules[place] = Ruling(place, place in rules, ruling.rule)
+            body = end - 1
+        rules |= {place: Ruling(place, True, "turn") for place in turns if place in rules}
+        rules |= {len(text): Ruling(len(text), True, END_OF_TEXT)} if text else {}
+        return [rules[place] for place in sorted(rules)]
 
     def machine(self) -> Machine:
         if self.names:
@@ -167,8 +184,8 @@ class _TurnMachine(Machine):
 
     @property
     def decided(self) -> int:
-        known = self.size - 1 - len(self.held)
-        return min(self.body + self.inner.decided, known) if self.inner else known
+        size = self.size - 1 - len(self.held)
+        return min(self.body + self.inner.decided, size) if self.inner else size
 
     def close(self) -> list[int]:
         return [*self._scan("", final=True), *self._inner_ends()]
@@ -192,8 +209,8 @@ class _TurnMachine(Machine):
             cuts += self._text(window[max(place, skip) : start], base + max(place, skip))
             cuts += self._turn(kind, base + start, base + end)
             place = end
-        found = (sign.start() for sign in (waits, None if final else mark) if sign)
-        held = min(found, default=len(window))
+        places = (sign.start() for sign in (waits, None if final else mark) if sign)
+        held = min(places, default=len(window))
         cuts += self._text(window[max(place, skip) : held], base + max(place, skip))
         self.held = window[held:]
         return [cut for cut in cuts if cut > self.first]
@@ -214,9 +231,9 @@ class _TurnMachine(Machine):
             return []
         if self.inner and text:
             cuts += [self.body + self.inner.size] if self.edge else []
-            found = self.inner.push(text)
-            self.edge = self.inner.size in found
-            cuts += [self.body + cut for cut in found if cut < self.inner.size]
+            ends = self.inner.push(text)
+            self.edge = self.inner.size in ends
+            cuts += [self.body + cut for cut in ends if cut < self.inner.size]
         return cuts
 
     def _turn(self, kind: str, start: int, end: int) -> list[int]:

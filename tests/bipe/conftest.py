@@ -18,7 +18,7 @@ import conf
 from bipe import Cache, Decoder, DecoderConfig, Positions
 from bipe.build import find
 from bipe.encodings.base import Encoding, Scheme, has_hook
-from train.launch.composition import register_resolvers
+from train.config import register_resolvers
 
 WIDTH, N_HEAD = 48, 6
 HEAD_WIDTH = WIDTH // N_HEAD

@@ -14,7 +14,7 @@ import pytest
 
 from segmenters.code import parsed
 from segmenters.code.haskell_lines import item_ends
-from tests.segmenters.record_samples import SNIPPETS
+from tests.segmenters.samples import SNIPPETS
 from tests.segmenters.texts import logical, pieces
 
 LOGICAL = logical("python")

@@ -17,10 +17,11 @@ from segmenters import Lines, SegmenterError
 from segmenters.base import tallied
 from segmenters.code import grammars, parsed
 from segmenters.code.masks import encode
+from segmenters.code.pieces import AFTER_HARD, CREDIT, ERROR, LEAST_PASSED, LEFT
 from segmenters.code.tables import TABLES, grammar_of, is_cpp
 from segmenters.registry import LANGUAGES
 from tests.segmenters.grammar import document
-from tests.segmenters.record_samples import SNIPPETS
+from tests.segmenters.samples import SNIPPETS
 from tests.segmenters.texts import any_text, grows_too_fast, logical, pieces
 
 PARSED = [language for language in LANGUAGES if language != "python"]
@@ -146,7 +147,7 @@ def parsed_and_broken(monkeypatch):
         found = parse(data, *arguments, **options)
         work.append(found[1])
         places, left = grammars.errors(found[0]) if found[0] else ([], 0)
-        owed = parsed._ERROR * len(places) + parsed._LEFT * left
+        owed = ERROR * len(places) + LEFT * left
         wrong.append(owed if found[0] else 4 * found[1])
         return found
 
@@ -188,10 +189,10 @@ def test_the_errors_that_a_parser_recovers_from_are_bounded(language, seed, monk
     if (language, seed) in ALIKE:
         assert counts[200_000] <= 2.5 * counts[100_000]
     elif language == "perl":  # its tokens are long: time is quadratic in a piece of it
-        assert max(wrong) <= parsed._CREDIT
+        assert max(wrong) <= CREDIT
     else:
         assert all(count <= 2 * size for size, count in counts.items() if size < 50_000)
-        longest = 2.5 * counts.get(100_000, 0) + 100 * parsed._ERROR
+        longest = 2.5 * counts.get(100_000, 0) + 100 * ERROR
         assert counts.get(200_000, 0) <= min(200_000 * 2, longest)
 
 
@@ -206,9 +207,9 @@ def test_ordinary_code_is_not_suspect(language, monkeypatch):
 def test_long_texts_are_parsed_in_pieces(monkeypatch):
     text = "void f(int a,\n       int b) {\n  g();\n}\n\n" * 300
     whole = pieces(text, "c")
-    monkeypatch.setattr(parsed, "_PIECE", 1000)
+    monkeypatch.setattr("segmenters.code.pieces.LARGEST", 1000)
     assert pieces(text, "c") == whole
-    monkeypatch.setattr(parsed, "_LONG_LINE", 100)
+    monkeypatch.setattr("segmenters.code.pieces.LONG_LINE", 100)
     long = 'char *s = "' + "x" * 200 + '";\n'
     assert pieces(text + long + text, "c") == [*whole, long, *whole]
 
@@ -266,7 +267,7 @@ def test_the_work_on_hostile_text_grows_with_its_length_alone(language, monkeypa
         lines, _, blocks = logical(language).levels(text)
         assert lines[-1] == blocks[-1] == len(text)
         size = len(encode(text, language))
-        tries = 2 * (3 + int(np.log2(parsed._AFTER_HARD / parsed._GIVEN_UP)))  # in a short text
+        tries = 2 * (3 + int(np.log2(AFTER_HARD / LEAST_PASSED)))  # in a short text
         most = 2 * grammars._LAST_RATE * size + tries * (grammars._MOST_STEPS + 1)
         assert Counted.work["steps"] <= most, unit
         # Once over the limit, the parser may take a hundred operations more before it can be

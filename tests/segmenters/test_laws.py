@@ -31,7 +31,6 @@ from segmenters import (
     Official,
     Pattern,
     RandomCuts,
-    Records,
     Segmenter,
     SegmenterError,
     Sentences,
@@ -44,7 +43,7 @@ from segmenters.prose.rules import sentence_ends
 from tests.segmenters.grammar import document
 from tests.segmenters.levels.test_levels import Verses
 from tests.segmenters.proofs.test_steps import LEVELS, MARKED, TEMPLATES
-from tests.segmenters.record_samples import SAMPLES, plain, typed
+from tests.segmenters.samples import plain, typed
 from tests.segmenters.texts import PIECES, any_text
 
 _TEXTS = int(os.environ.get("BIPE_FUZZ", "60"))  # of each segmenter
@@ -81,7 +80,6 @@ def of_proofs(segmenter):
 # The segmenters with a machine, and what the rules of each look at.
 SIGNS = {
     **{s: of_proofs(s) for s in MARKED if s != LaTeXProofs()},
-    **{Records(format=name): signs_of(plain(text)) for name, text in SAMPLES.items()},
     **{Sentences(line_ends=kind): _LINES for kind in ("paragraph", "auto")},
     **dict.fromkeys((Sentences(), Clauses(of=Sentences())), _SENTENCES),
     **dict.fromkeys((Verses(), Clauses(of=Verses())), _VERSES),
@@ -139,9 +137,7 @@ def levels_of(segmenter, text):
 def test_pieces_of_any_size_give_the_cuts_of_every_level_in_time(segmenter):
     """What a copy reads leaves no trace."""
     draw, reads = random.Random(1), segmenter.lookahead or 0
-    waits = _WAITS.get(
-        type(segmenter).__name__, reads if isinstance(segmenter, Records | Turns) else 0
-    )
+    waits = _WAITS.get(type(segmenter).__name__, reads if isinstance(segmenter, Turns) else 0)
     for text in texts_of(segmenter):
         for level, cuts in enumerate(levels_of(segmenter, text)):
             try:
@@ -186,6 +182,23 @@ def test_any_text_is_tiled_by_nested_levels_and_a_place_decided_within_the_looka
             known = min(length - segmenter.lookahead, length - 1)
             seen = [place for place in segmenter.cut(text[:length]).tolist() if place <= known]
             assert seen == [place for place in cuts if place <= known]
+
+
+def rulings_of(segmenter, text):
+    """Why a text is cut where it is: in order, with a name for each place."""
+    rulings = segmenter.why(text)
+    places = [ruling.place for ruling in rulings]
+    assert [r.place for r in rulings if r.ends] == segmenter.cut(text)[1:].tolist()
+    assert places == sorted(set(places)) and all(0 < place <= len(text) for place in places)
+    assert all(ruling.rule.strip() for ruling in rulings)
+    return rulings
+
+
+@pytest.mark.parametrize("segmenter", [*SIGNS, *OTHERS], ids=repr)
+def test_a_rule_is_named_at_each_end(segmenter):
+    for text in itertools.islice(texts_of(segmenter, seed=1), 12):
+        rulings_of(segmenter, text)
+    assert segmenter.why("") == []
 
 
 READERS = [
@@ -254,7 +267,7 @@ def test_the_sentence_rules_read_each_character_a_few_times(sign, monkeypatch):
 
 def test_texts_are_strings_and_parameters_keyword_only_and_frozen():
     for segmenter in (*SIGNS, *OTHERS):
-        for cut in (segmenter.cut, segmenter.levels):
+        for cut in (segmenter.cut, segmenter.levels, segmenter.why):
             with pytest.raises(TypeError, match="text must be a str, was: bytes"):
                 cut(b"bytes")
         with pytest.raises(TypeError):

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.hostile_texts import UNITS, repeated, samples
 from segmenters import Levels, Newline, Sentences, Stride
-from segmenters.code.parsed import Seams
+from segmenters.code.pieces import Seams
 from tests.segmenters.texts import grows_too_fast
 
 # Those of languages with a grammar: see test_code_trees.py.
@@ -33,7 +33,6 @@ OWN = {
         *("From a 1999\n\n", "--- a\n+++ b\n", "::\n\n a\n", '{"cells":[{"source":["', "$$\n"),
         *("- ```\n", "a|b\n-|-\n", "<!--\n", "``a", "From: a\n", "A" * 70 + "\n", "a\n---\n"),
     ),
-    "records": ("1\n00:", '${"', "2026-01-01 ", "CASE ", "define ", "\\.", "---\n", 'a: "', ',"'),
 }
 SHARE = 1 if os.environ.get("BIPE_FUZZ") else 5
 

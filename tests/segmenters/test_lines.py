@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from segmenters import Lines, SegmenterError, places
 from segmenters.base import nested, tallied
-from segmenters.code import grammars, parsed
+from segmenters.code import grammars, lines, parsed
 from tests.segmenters.texts import any_text, logical, pieces
 
 BLOCKS = (
@@ -167,3 +167,17 @@ def test_cuts_of_statements_are_the_same_with_sentences_below_them(language, par
     assert [level.tolist() for level in levels[1:]] == [level.tolist() for level in plain]
     assert np.isin(levels[1], levels[0]).all()
     assert levels[0].tolist() == logical(language, prose="sentences").cut(text).tolist()
+
+
+def test_physical_lines_in_place_of_logical_ones_are_told_once(caplog):
+    lines._warn.cache_clear()
+    for _ in range(2):
+        assert len(Lines(granularity="logical").cut("x = [\n1]\n")) == 3
+    (told,) = caplog.messages
+    assert "physical lines" in told and "language='python'" in told
+    with tallied() as counts:
+        Lines(granularity="logical").cut("x = [\n1]\n")
+    assert counts == {Lines.unknown: 9} and len(caplog.messages) == 1
+    Lines(granularity="logical", language="python").cut("x = [\n1]\n")
+    Lines().cut("x = [\n1]\n")
+    assert len(caplog.messages) == 1

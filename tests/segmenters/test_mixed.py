@@ -1,4 +1,4 @@
-"""Documents of several kinds of text; documents.txt has examples of each (`record_samples`)."""
+"""Documents of several kinds of text; documents.txt has examples of each (`samples`)."""
 
 import ast
 import json
@@ -15,7 +15,7 @@ from segmenters.documents import markdown
 from segmenters.documents.notebook import parts
 from segmenters.places import Walk
 from tests.segmenters.grammar import document
-from tests.segmenters.record_samples import marked_in, plain, with_marks
+from tests.segmenters.samples import marked_in, plain, with_marks
 from tests.segmenters.texts import any_text, pieces
 
 EXAMPLES = marked_in("documents.txt")

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 import unicodedata
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
@@ -12,9 +13,12 @@ from hypothesis import strategies as st
 
 from segmenters import Auto, Coq, Lines, Mixed, Sentences, Stride, Turns, route
 from segmenters.code.tables import TABLES
-from segmenters.documents.looks import looks_like
+from segmenters.documents.detection import RULES, detect, looks_like
+from segmenters.documents.detection_table import ALL
+from segmenters.documents.detection_table import FORMATS as FORMATS_OF_TEXT
 from segmenters.documents.mixed import FORMATS
-from segmenters.records.records import FORMATS as RECORDS
+from segmenters.documents.router import decide
+from segmenters.documents.signs import Head
 from segmenters.registry import (
     LANGUAGES,
     ROUTES,
@@ -22,7 +26,7 @@ from segmenters.registry import (
     language_of,
     language_of_script,
 )
-from tests.segmenters.record_samples import marked_in
+from tests.segmenters.samples import marked_in
 from tests.segmenters.texts import any_text
 
 
@@ -39,7 +43,12 @@ from tests.segmenters.texts import any_text
         ("mizar", "xboole_0.miz"),
         ("html", "index.html"),
         ("notebook", "Untitled.ipynb"),
-        ("makefile", "a\\Makefile dir/Makefile"),
+        (
+            "lines",
+            "a\\Makefile dir/Makefile a.sql out.log x.yml setup.cfg de.po a.srt requirements.txt",
+        ),
+        ("lines", "Dockerfile main.tf a.toml setup.cfg a.csv a.patch requirements.txt"),
+        ("markup", "a.adoc page.wiki notes.org a.typ ls.1 box.mbox PKG-INFO"),
         ("prose", "notes.txt Genesis train:0"),
     ],
 )
@@ -77,7 +86,9 @@ def test_fields_of_a_data_set_decide(meta, expected):
 
 
 # Texts of each kind; some hold signs of others, which are examples or chance.
-LOOKS = marked_in("looks.txt")
+LOOKS = marked_in("detection.txt")
+# Their words and signs, in any order.
+SIGNS_OF_TEXTS = sorted({sign for _, text in LOOKS for sign in re.findall(r"\w+|[^\w\s]+", text)})
 LEAN, MARKDOWN, ISABELLE, COQ = map(dict(LOOKS[::-1]).get, ("lean", "markdown", "isabelle", "coq"))
 
 
@@ -89,6 +100,31 @@ def test_a_text_is_known_by_its_looks(expected, text):
     if expected == "chain_of_thought":
         assert route(text=text, kind="proof") == route(text=text, kind="prose") == expected
     assert route(text="Proof. The claim follows from this. Qed.\n") != "coq"
+
+
+def test_each_rule_decides_a_text_and_is_named():
+    decided = {found.rule: found for _, text in LOOKS if (found := detect(text))}
+    assert {rule.name for rule in RULES} == {*decided}
+    assert str(decided["HOL"]) == "HOL: QED, line 5"
+    assert str(decide(text="# A\n\nSo.\n\n## B\n\n")) == (
+        "markdown (by looks: points of Markdown: # A, line 1)"
+    )
+
+
+def missed(text):
+    """The signs that a text has without what they say they need."""
+    signs = (*ALL, *(sign for rows in FORMATS_OF_TEXT.values() for _, sign in rows))
+    head = Head(text)
+    return [sign.name for sign in signs if sign.find(text) and not sign.needs(head)]
+
+
+@given(text=st.lists(st.sampled_from([*SIGNS_OF_TEXTS, "\n", " "]), max_size=30).map("".join))
+def test_a_sign_that_is_found_is_never_passed_over(text):
+    assert missed(text) == []
+
+
+def test_no_sign_of_a_sample_is_passed_over():
+    assert [missed(text) for _, text in [*LOOKS, *marked_in("documents.txt")] if missed(text)] == []
 
 
 def test_what_is_said_decides_before_what_is_seen():
@@ -132,7 +168,7 @@ def test_the_fingerprint_knows_the_tables_of_all_routes():
     found = Auto().fingerprint()
     assert json.loads(json.dumps(found)) == found
     named = {key.partition(".")[0] for key in found["versions"]}
-    assert named == set(ROUTES) - {"code", *FORMATS, *RECORDS} | {"mixed", "records"}
+    assert named == set(ROUTES) - {"code", *FORMATS} | {"mixed"}
     assert Auto(granularity="logical").versions()["mixed.code.tree-sitter"]
 
 

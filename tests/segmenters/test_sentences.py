@@ -6,10 +6,8 @@ languages have quotes in quotes (BIPE_FUZZ=20000 reads more of them).
 
 import json
 import os
-import re
-import unicodedata
-from functools import lru_cache
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -18,18 +16,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from segmenters import Sentences
+from segmenters.prose import candidates, word_lists
 from segmenters.prose import rules as sentence_rules
-from segmenters.prose import tables
-from segmenters.prose.ahead import REACH
+from segmenters.prose.endings.ahead import REACH
+from segmenters.prose.endings.doubt import names
+from segmenters.prose.endings.table import ENDS
 from tests.segmenters.dialogues import LANGUAGES, dialogue
-from tests.segmenters.record_samples import with_marks
+from tests.segmenters.samples import with_marks
 from tests.segmenters.test_laws import SIGNS
 from tests.segmenters.texts import any_text, pieces
 
 pytest.importorskip("spacy")
 RULES, AHEAD = Sentences(), Sentences(next_word=True)
 TEXTS = json.loads(Path(__file__).with_name("sentences.json").read_text(encoding="utf-8"))
-CAUSAL = TEXTS["causal"] | TEXTS["languages"]
+CAUSAL = TEXTS["causal"] | TEXTS["languages"] | TEXTS["words_by_language"]
 
 
 @pytest.mark.parametrize("case", CAUSAL)
@@ -82,12 +82,11 @@ def test_leading_white_space_belongs_to_the_first_sentence():
 
 @pytest.mark.parametrize("plane", range(2))
 def test_each_terminator_of_unicode_ends_sentences(plane):
-    """All that the Python that runs this knows of the property Sentence_Terminal."""
+    """All of the property Sentence_Terminal, and the sof pasuq."""
     signs = map(chr, range(0x10000 * plane, 0x10000 * plane + 0x10000))
-    found = [sign for sign in signs if regex.fullmatch(r"\p{Sentence_Terminal}", sign)]
-    found = [sign for sign in found if unicodedata.category(sign) != "Cn"]
-    assert len(found) >= 70
-    for sign in found:
+    terminals = [s for s in signs if regex.fullmatch(r"\p{Sentence_Terminal}|\u05c3", s)]
+    assert len(terminals) >= 70
+    for sign in terminals:
         sentence = f"\u05d0\u05d1\u05d2\u05d3\u05d4\u05d5{sign} "
         assert RULES.cut(3 * sentence).tolist() == [0, 8, 16, 24], hex(ord(sign))
         machine, ends = RULES.machine(), []
@@ -115,20 +114,9 @@ def test_rules_alone_and_rules_in_spacy_cut_alike(text):
     assert RULES.cut(text).tolist() == Sentences(backend="spacy").cut(text).tolist()
 
 
-@lru_cache
-def without_lanes(pattern):
-    """The candidates without the lanes that decide at first sight: `_is_end` decides on all."""
-    twin = pattern.pattern.replace(tables.LANES, "").replace(tables.WIDE_LANES, "")
-    assert twin != pattern.pattern
-    return re.compile(twin)
-
-
 def slow_ends(text, *, next_word=False):
-    """The ends that `_is_end` finds, asked about each candidate."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("ASCII", "ANY", "AMONG_WIDE"):
-            patch.setattr(tables, name, without_lanes(getattr(tables, name)))
-        return sentence_rules.sentence_ends(text, next_word=next_word)
+    """The ends that the tables find, asked about each candidate."""
+    return sentence_rules.sentence_ends(text, next_word=next_word, log=[])
 
 
 @given(text=st.one_of(any_text, HARD, sentences), next_word=st.booleans())
@@ -136,6 +124,23 @@ def slow_ends(text, *, next_word=False):
 def test_the_fast_lanes_cut_as_the_slow_one(text, next_word):
     fast = sentence_rules.sentence_ends(text, next_word=next_word)
     assert fast == slow_ends(text, next_word=next_word)
+    # As if the text were long, in one block or in many; and only its kind looked at.
+    for long, block in ((0, candidates.BLOCK), (0, 7), (len(text) + 1, 7)):
+        with patch.multiple(candidates, SHORT=0, LONG=long, BLOCK=block):
+            assert sentence_rules.sentence_ends(text, next_word=next_word) == fast
+
+
+def test_a_rare_sign_far_into_a_long_text_ends_a_sentence():
+    text = "\u00c4ber so it is. " * (candidates.BLOCK // 8)
+    assert pieces(text + "So it is\u203c Is it\u203d It is.", RULES)[-3:] == [
+        "So it is\u203c ",
+        "Is it\u203d ",
+        "It is.",
+    ]
+
+
+def test_a_blank_line_behind_a_quote_that_opens_apart_ends_a_sentence():
+    assert pieces("Is it! \u00bb\n\nso it is", RULES) == ["Is it! ", "\u00bb\n\n", "so it is"]
 
 
 def test_what_is_remembered_is_what_was_decided():
@@ -145,11 +150,33 @@ def test_what_is_remembered_is_what_was_decided():
         assert sentence_rules.sentence_ends(text) == slow_ends(text), unit
 
 
+def decided(texts):
+    """The names of the rules that decide at some place of the texts."""
+    both = [Sentences(next_word=next_word) for next_word in (False, True)]
+    return {ruling.rule for text in texts for rules in both for ruling in rules.why(text)}
+
+
+def test_each_rule_of_the_tables_decides_a_sentence_of_these_tests():
+    examples = [text.replace("|", "") for part in TEXTS.values() for text in part.values()]
+    assert {*names(ENDS)} - decided(examples) == set()
+
+
+def test_a_rule_is_named_at_each_place_where_a_sentence_might_end():
+    text = "Dr. Lee left. It was 3.5 km."
+    rulings = [(ruling.place, ruling.ends, ruling.rule) for ruling in RULES.why(text)]
+    assert rulings == [
+        (4, False, "abbreviation before a name"),
+        (14, True, "plain word"),
+        (23, False, "glued to what starts no sentence"),
+        (28, True, "end of text"),
+    ]
+
+
 def test_options_and_tables_make_another_fingerprint(monkeypatch):
     assert (RULES.lookahead, AHEAD.lookahead) == (1, REACH)
     before = RULES.fingerprint()
     assert before != AHEAD.fingerprint()
-    monkeypatch.setattr(tables, "LISTS", (frozenset({"co"}), *tables.LISTS[1:]))
+    monkeypatch.setattr(word_lists, "LINES", (*word_lists.LINES, "de zzz"))
     assert RULES.fingerprint() != before
 
 

@@ -25,7 +25,7 @@ def no_home(tmp_path_factory):
 def data(tmp_path_factory):
     """The folder that `bipe prepare experiment=smoke` writes."""
     folder = tmp_path_factory.mktemp("smoke") / "data"
-    run_command("prepare", composed(f"data={folder}"))
+    run_command("prepare", composed(f"data={folder}", command="prepare"))
     return folder
 
 

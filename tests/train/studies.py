@@ -1,6 +1,5 @@
 """Small studies for the tests: the smoke experiment, composed and run in this process."""
 
-import copy
 import functools
 import json
 import re
@@ -15,7 +14,6 @@ from safetensors.numpy import load_file
 
 from bipe import Decoder
 from train.commands.pretrain import decoder_of
-from train.config import Config
 from train.data.rows.datamodule import LMDataModule
 from train.data.rows.loader import RowLoader
 from train.disk.files import read_numbers
@@ -23,8 +21,8 @@ from train.fit import runs
 from train.fit.module import LMModule
 from train.launch import composition
 from train.launch.commands import find
+from train.launch.reader import read
 from train.launch.run import run_command
-from train.launch.words import read
 
 EACH_STEP = (
     "steps=12",
@@ -39,22 +37,19 @@ TIMES = ("tokens_per_second", "mfu", "peak_memory_gib", "seconds")
 FOLDER = re.compile(r"(data|out)=([\w./-]+)")
 
 
-def composed(*words, experiment="smoke"):
+def composed(*words, experiment="smoke", command="pretrain"):
     """An experiment with overrides, as `bipe` would compose it.
 
     Composing takes half as long as a small training, so it is done once for all folders.
     """
-    places = [found for word in words if (found := FOLDER.fullmatch(word))]
+    places = {found[1]: found[2] for word in words if (found := FOLDER.fullmatch(word))}
     others = [word for word in words if not FOLDER.fullmatch(word)]
-    config = copy.deepcopy(_composed(*others, experiment=experiment))
-    for place in places:
-        config[place[1]] = place[2]
-    return composition.resolved("pretrain", config)
+    return _composed(*others, experiment=experiment, command=command).on(places)
 
 
 @functools.cache
-def _composed(*words, experiment):
-    return composition.composed(typed("pretrain", f"experiment={experiment}", *words))
+def _composed(*words, experiment, command):
+    return composition.composed(typed(command, f"experiment={experiment}", *words))
 
 
 def typed(*words):
@@ -82,21 +77,21 @@ class Crash(Exception):
 @contextmanager
 def crashing(*, at, error=Crash):
     """Have the training in the block crash when a step begins, which it must reach."""
-    begin = LMModule.on_train_batch_start
+    step = LMModule.training_step
 
     def stop(module, batch, batch_idx):
         if batch.step == at:
             raise error
-        begin(module, batch, batch_idx)
+        step(module, batch, batch_idx)
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Crash):
-        patch.setattr(LMModule, "on_train_batch_start", stop)
+        patch.setattr(LMModule, "training_step", stop)
         yield
 
 
 def fresh(*words, step=0):
     """The study of the smoke experiment, its model before training, and the batch of a step."""
-    study = Config.from_config(composed(*words))
+    study = composed(*words)
     sizes = {"row_length": study.row_length, "global_batch": 4, "micro_batch": 4}
     data = LMDataModule(folder=study.data, **sizes)
     model = Decoder(decoder_of(study, vocab_size=data.vocab_size), attention="eager")
@@ -109,7 +104,7 @@ def quiet_trainer(folder: Path, **options):
     """A trainer of Lightning's that prints and writes nothing."""
     silent = ("enable_checkpointing", "enable_progress_bar", "enable_model_summary", "logger")
     plain = dict.fromkeys(silent, False) | {"accelerator": "cpu", "devices": 1}
-    return lightning.Trainer(**plain, default_root_dir=folder, **options)
+    return lightning.Trainer(**plain | {"default_root_dir": folder} | options)
 
 
 def back_to(run: Path, *, step: int):

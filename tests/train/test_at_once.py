@@ -1,9 +1,7 @@
 """rows.micro_batch=auto: as many rows at once as fit, and the same training whatever that is."""
 
-import json
 import math
 import re
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,54 +12,30 @@ import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from bipe import DecoderConfig
-from bipe.build import build
-from bipe.encodings.base import as_scheme
-from tests.bipe.conftest import SCHEMES, small_decoder
-from tests.train.studies import curve, losses, pretrain, same_weights
-from train.commands.plan import reckoning
+from benchmarks.live_bytes import LiveBytes
+from tests.train.studies import curve, indices_seen, losses, pretrain, same_weights, weights
 from train.data.rows.choices import uneven
 from train.fit import machine, runs
-from train.fit import memory as needs
 from train.fit.parallel import at_once
 
 AUTO = "rows.micro_batch=auto"
-PARTS = {"embedding": 8000, "encoding": 0, "attention": 8000, "mlp": 9000, "norms": 90, "head": 0}
-SIZES = {"vocab_size": 500, "width": 16, "n_layer": 2, "n_head": 2, "mlp_width": 40}
-STEP = needs.Step(
-    decoder=DecoderConfig(encoding={"_target_": "bipe.encodings.NoPE"}, **SIZES),
-    weights=needs.Weights(**PARTS),
-    rows=1,
-    time=64,
-    path="causal",
+
+
+@given(
+    share=st.integers(1, 200), fixed=st.integers(0, 9), row=st.integers(1, 9), room=st.integers()
 )
-
-
-def peak(rows, share):
-    return needs.memory_of(needs.of_rows(STEP, rows, share)).peak
-
-
-@given(share=st.integers(1, 200), room=st.floats(0, 1.5), held=st.integers(0, 10**6))
-def test_the_choice_is_the_largest_divisor_of_the_share_that_fits(share, room, held):
-    free = int(room * peak(share, share))
-    chosen = needs.rows_at_once(STEP, "auto", share=share, free=free, held=held)
+def test_the_choice_is_the_largest_divisor_of_the_share_that_fits(share, fixed, row, room):
+    chosen = at_once.largest_share(share, lambda n: fixed + n * row <= room)
     divisors = [n for n in range(1, share + 1) if share % n == 0]
-    fit = [n for n in divisors if peak(n, share) <= needs.USABLE * free + held]
-    assert chosen == max(fit, default=0)
-    assert needs.rows_at_once(STEP, "auto", share=share, free=None) == share
-    asked = max(1, share // 2)
-    fits = peak(asked, share) <= needs.USABLE * free + held
-    assert needs.rows_at_once(STEP, asked, share=share, free=free, held=held) == asked * fits
+    assert chosen == max((n for n in divisors if fixed + n * row <= room), default=0)
 
 
-def test_rows_can_be_chosen_for_every_encoding():
-    for name in SCHEMES:
-        model = small_decoder(name)
-        scheme = as_scheme(build(model.config.encoding))
-        held = replace(STEP, decoder=model.config, weights=needs.count_weights(model))
-        for kind in ("cpu", "cuda"):
-            step, reason = needs.placed(held, scheme, kind=kind, half=False, attention="auto")
-            assert reason and needs.rows_at_once(step, "auto", share=6, free=1 << 40) == 6
+@given(fixed=st.integers(0, 10**12), row=st.integers(0, 10**10), first=st.integers(0, 10**12))
+def test_two_trials_after_a_first_one_say_what_a_row_takes(fixed, row, first):
+    peaks = iter([first, fixed + row, fixed + 2 * row])
+    rows = []
+    found = at_once.measured(lambda n: (rows.append(n), next(peaks))[1])
+    assert (found.fixed, found.row, rows) == (fixed, row, [1, 1, 2])
 
 
 @given(
@@ -89,76 +63,88 @@ def test_with_room_for_all_it_is_the_whole_share_bit_for_bit(smoke, finished, ca
     assert "micro_batch" not in caplog.text
 
 
-@pytest.fixture
-def memory(monkeypatch):
-    """Set what is free, in bytes, for plans and trainings."""
-
-    def set_free(free):
-        for place in (at_once, reckoning):
-            monkeypatch.setattr(place, "free_memory", lambda *_, **__: free)
-
-    return set_free
-
-
-def test_with_less_room_a_step_takes_several_passes_and_has_the_same_loss(
-    bipe, finished, tmp_path, memory, caplog
-):
-    planned = json.loads(bipe("pretrain", "--plan", "--json", "rows.micro_batch=4")[1])["on"][0]
-    assert planned["micro_batch"] == 4
-    memory(planned["peak"])
-    status, shown, _ = bipe("pretrain", "--plan", AUTO)
-    assert status == 0 and "(2 rows x 2 micro-batches)" in shown
-    assert re.search(r"rows at once +2", shown)
-    planned = json.loads(bipe("pretrain", "--plan", "--json", AUTO)[1])
-    assert planned["warnings"] == [] and planned["schedule"]["micro_batch"] == "auto"
-    with caplog.at_level("INFO", "bipe"):
-        assert bipe("pretrain", AUTO)[0] == 0
-    (told,) = [text for text in caplog.messages if "micro_batch" in text]
-    assert re.fullmatch(
-        r"rows\.micro_batch: 2 rows at once, 2 times per step, since 4 rows would take about "
-        r"[\d.]+ MB, and 85% of the [\d.]+ MB that are free \(cpu\) may be used",
-        told,
-    )
-    run, whole = tmp_path / "bipe_rope", finished("bipe_rope")
+@pytest.mark.parametrize(("tokens", "rows"), [(256, 4), (255, 2), (127, 1), (1, 1)])
+def test_on_a_cpu_the_tokens_at_once_are_bounded(tokens, rows, smoke, finished, monkeypatch):
+    monkeypatch.setattr(at_once, "TOKENS", tokens)
+    run, whole = pretrain(*smoke, AUTO), finished("bipe_rope")
     assert np.allclose(losses(run), losses(whole), atol=1e-5)
-    assert [r["step"] for r in curve(run)] == [r["step"] for r in curve(whole)]
-    stored = yaml.safe_load((run / runs.CONFIG).read_text())
-    assert stored["rows"]["micro_batch"] == "auto"
+    fixed = pretrain(*smoke, f"rows.micro_batch={rows}", "name=fixed")
+    assert same_weights(run, fixed) and curve(run) == curve(fixed)
+    assert yaml.safe_load((run / runs.CONFIG).read_text())["rows"]["micro_batch"] == "auto"
 
 
-def test_where_no_row_fits_one_is_tried_and_that_is_said(bipe, memory, caplog):
-    memory(1000)
-    out = bipe("pretrain", "--plan", "--json", AUTO)[1]
-    (told,) = [text for text in json.loads(out)["warnings"] if "a step takes" in text]
-    assert told.endswith("set recompute=true, or trainer=fsdp2")
-    assert bipe("pretrain", AUTO, "steps=1", "validate_every=1", "schedule.warmup=0")[0] == 0
-    (told,) = [text for text in caplog.messages if "micro_batch" in text]
-    assert "1 row at once, 4 times per step, although 1 row would take about " in told
+@pytest.fixture
+def device(monkeypatch):
+    """A stand-in for the counters of a GPU: the bytes of live tensors; what trials measured."""
+    live, sizes, measured = LiveBytes(), [], at_once.measured
+
+    def noted(trial):
+        sizes.append(measured(trial))
+        sizes.append(trial(4))
+        return sizes[0]
+
+    def with_free(free):
+        counters = at_once.Counters(
+            reset=live.begin, peak=lambda: live.peak, taken=lambda: live.now, free=free
+        )
+        monkeypatch.setattr(at_once, "counters_of", lambda device: counters)
+        return live
+
+    monkeypatch.setattr(at_once, "measured", noted)
+    return with_free, sizes
 
 
-def test_a_number_that_was_typed_is_kept(bipe, memory, tmp_path, finished, caplog):
-    memory(1000)
-    assert bipe("pretrain", "rows.micro_batch=4")[0] == 0
-    assert "micro_batch" not in caplog.text
-    assert same_weights(tmp_path / "bipe_rope", finished("bipe_rope"))
+@pytest.mark.parametrize("encoding", ["bipe_rope", "bipe_alibi", "alibi"])
+def test_trials_measure_what_rows_take_and_leave_nothing(encoding, smoke, device, caplog):
+    """With room for two of four rows, the training is that of two rows, bit for bit."""
+    with_free, sizes = device
+    words = (*smoke[:2], f"encoding={encoding}", "positions=pose", "row_length=128", "seed=3")
+    fixed = pretrain(*words, "rows.micro_batch=2", "name=fixed")
+
+    def free():
+        parameters = 8 * sum(value.size for value in weights(fixed).values())
+        room = sizes[0].fixed + 3 * sizes[0].row + parameters
+        return (room - live.now) / at_once.USABLE
+
+    with (live := with_free(free)), caplog.at_level("INFO", "bipe"):
+        run = pretrain(*words, AUTO)
+    assert same_weights(run, fixed) and curve(run) == curve(fixed)
+    assert indices_seen(run) == indices_seen(fixed)
+    assert sizes[0].fixed + 4 * sizes[0].row == pytest.approx(sizes[1], rel=0.05)
+    (text,) = [text for text in caplog.messages if "micro_batch" in text]
+    assert text.startswith("rows.micro_batch: 2 rows at once, 2 times per step: each row takes ")
 
 
-@pytest.mark.parametrize(("others", "agreed"), [(8, 8), (2, 2), (0, 1)])
-def test_ranks_agree_on_what_the_smallest_has_room_for(others, agreed, monkeypatch, caplog):
-    asked = []
-    monkeypatch.setattr(at_once, "free_memory", lambda *_, **given: asked.append(given) or 1 << 40)
+def test_where_no_row_fits_one_is_tried_and_the_cure_is_named(smoke, device, caplog):
+    with device[0](lambda: 0):
+        run = pretrain(*smoke, AUTO, "steps=1", "validate_every=1", "schedule.warmup=0")
+    (text,) = [text for text in caplog.messages if "micro_batch" in text]
+    assert "1 row at once, 4 times per step" in text and "recompute=true" in text
+    assert len(curve(run)) == 1
 
-    def reduce(own, reduce_op):
+
+def test_a_number_that_was_typed_is_kept(smoke, device, finished, caplog):
+    with device[0](lambda: 0):
+        run = pretrain(*smoke, "rows.micro_batch=4")
+    assert "micro_batch" not in caplog.text and same_weights(run, finished("bipe_rope"))
+
+
+@pytest.mark.parametrize(("other", "agreed"), [(8, 4), (2, 2), (0, 1)])
+def test_ranks_agree_on_what_the_smallest_has_room_for(other, agreed, monkeypatch, caplog):
+    def reduce(number, reduce_op):
         assert reduce_op == "min"
-        return torch.minimum(own, torch.tensor(others))
+        return torch.minimum(number, torch.tensor(other))
 
+    monkeypatch.setattr(at_once, "state_bytes", lambda *_: 5)
     strategy = SimpleNamespace(root_device=torch.device("cpu"), reduce=reduce)
-    trainer = SimpleNamespace(strategy=strategy, num_devices=2, is_global_zero=True)
-    with caplog.at_level("INFO", "bipe"):
-        assert at_once._chosen(trainer, STEP, 8, taken=0) == agreed
-    assert asked == [{"processes": 2}]
-    told = {8: "", 2: "since another device has less memory", 1: "although another device has less"}
-    assert told[agreed] in caplog.text and bool(caplog.text) == (agreed < 8)
+    trainer = SimpleNamespace(strategy=strategy, is_global_zero=True)
+    module = SimpleNamespace(options=SimpleNamespace(optimizer=None), model=torch.nn.Linear(2, 2))
+    counters = at_once.Counters(
+        reset=None, peak=None, taken=lambda: 100, free=lambda: 100 / at_once.USABLE
+    )
+    sizes = at_once.Measured(fixed=95, row=20)  # 4 rows take 175, and 195 are there
+    assert at_once.chosen_rows(trainer, module, sizes, counters, share=8) == agreed
+    assert any(r.levelname == "WARNING" for r in caplog.records) == (agreed == 1)
 
 
 GROUPS = {

@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bipe.build import build
+from bipe.build import build, faults_of
+from tests.train.studies import composed
 from train.config import allowed_prefixes
-from train.config.sections import Rule, check, fits
+from train.config.calls import refuse
+from train.config.sections import Rule, fits
 from train.errors import ConfigError
 
 ALLOWED = allowed_prefixes([])
@@ -49,7 +51,7 @@ def faults(**changes: Any) -> list[str]:
     config = {"steps": 3, "path": "x", "encoding": ROPE} | changes
     config = {key: value for key, value in config.items() if value is not ...}
     try:
-        check(config, schema=schema, allowed=ALLOWED)
+        refuse(faults_of(config, schema, allowed=ALLOWED, name="the configuration"))
     except ConfigError as error:
         return str(error).splitlines()
     return []
@@ -137,6 +139,14 @@ ANYTHING = st.recursive(
 )
 def test_any_configuration_passes_or_is_refused_with_words(config):
     try:
-        check(config, schema=schema, allowed=ALLOWED)
+        refuse(faults_of(config, schema, allowed=ALLOWED, name="the configuration"))
     except ConfigError as error:
         assert str(error)
+
+
+def test_a_section_may_replace_another():
+    study = composed("trainer.precision=auto")
+    made = study.on({"trainer.precision": "32-true", "encoding": study.encoding, "steps": 7})
+    assert (made.trainer["precision"], made.schedule["steps"]) == ("32-true", 7)
+    assert made.encoding == study.encoding and made.as_plain()["encoding"] == study.encoding
+    assert made.on({"steps": 7}) is made

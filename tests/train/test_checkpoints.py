@@ -101,7 +101,7 @@ class Saving(Run):
 def happened(callback, *, validate_every=None):
     """What happens in a run of seven steps."""
     run = Saving(callback, max_steps=7)
-    run.happened = []
+    run.happened, run.val_check_batch = [], validate_every
     run.train(7, validate_every=validate_every).call("on_train_end")
     return run.happened
 
@@ -124,5 +124,5 @@ def test_the_newest_few_are_kept_and_the_last_step_is_saved(keep, steps, tmp_pat
     ],
 )
 def test_each_step_is_saved_once_after_its_validation(every, validate_every, seen, tmp_path):
-    callback = SaveCheckpoints(folder=tmp_path, every=every, validate_every=validate_every)
+    callback = SaveCheckpoints(folder=tmp_path, every=every)
     assert happened(callback, validate_every=validate_every) == seen

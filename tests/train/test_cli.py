@@ -1,5 +1,6 @@
 """The command line: what a wrong word gets is one clear message, and nothing is left behind."""
 
+import contextlib
 import errno
 import os
 import re
@@ -7,19 +8,20 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import yaml
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hypothesis import given
+from hypothesis import strategies as st
 from omegaconf import OmegaConf
 from safetensors import SafetensorError
 
 from bipe.__main__ import ROOMS
+from tests.train.studies import typed
 from train.cli import main
 from train.errors import ConfigError
-from train.launch import words as module
-from train.launch.words import opened
+from train.launch import composition
 
 ROOT = Path(__file__).parents[2]
 
@@ -78,11 +80,15 @@ ALONE = [
     ("pretrain steps = 3", "pretrain expects KEY=VALUE without spaces, was: 'steps'; bipe"),
     ("pretrain -m encoding=rope, alibi", "expects KEY=VALUE without spaces, was: 'alibi'"),
     ("pretrain --plan=3", "--plan takes no value, was: --plan=3"),
-    ("pretrain -m --cfg job seed=0,1", "--cfg is for one run: remove -m"),
-    ("pretrain --pln", "pretrain: there is no option --pln; did you mean '--plan'?"),
+    ("pretrain --optimizer.lr 3e-4",
+     "pretrain: --optimizer.lr is a key, not an option: write optimizer.lr=VALUE, in one word"),
+    ("pretrain --steps 3", "--steps is a key, not an option: write steps=VALUE"),
+        ("pretrain --pln", "pretrain: there is no option --pln; did you mean '--plan'?"),
     ("pretrain lr=1", "there is no key 'lr'; did you mean 'optimizer.lr'?"),
     ("pretrain evaluate.trials=3", "did you mean evaluate.probing.trials?"),
-    ("pretrain encoding=rop", "Could not find 'encoding/rop'; did you mean 'rope'?\nyour own: "),
+    ("pretrain encoding=rop", "there is no encoding=rop; did you mean 'rope'?\nyour own: "),
+    ("pretrain --info", "no option --info: --cfg job"),
+    ("pretrain --cfg jobs", "--cfg must be one of job, hydra, all, was: jobs"),
     ("extend steps=1 runs/mine", "did you mean checkpoint=runs/mine?"),
     ("explain rope", "did you mean encoding=rope?"),
     ("doctor pretrain a/x", "did you mean out=a/x?"),
@@ -91,12 +97,12 @@ ALONE = [
     ("pretrain encoding=rope encoding@encoding.inter=cope", "GROUP@PATH=NAME needs the path"),
     ("pretrain optimizer.lr=0.1,1", "one list is 'optimizer.lr=[0.1,1]'"),
     ("completion tcsh", "there is no shell 'tcsh'; "),
-    ("completion bash x", "bash takes no further arguments, was: x"),
+    ("completion bash x", "one SHELL must be given, was: bash x"),
     ("pretrain --help encodin", "there is no such key or group; did you mean 'encoding'?"),
     ("doctor scrols", "there is no command 'scrols'; did you mean 'scrolls'?"),
     ("doctor steps=3", "doctor: there is no command 'steps=3'; there are: "),
     ("doctor --config-dir=.", "--config-dir is of a study; name its command: bipe doctor pretrain"),
-    ("doctor --ranks x", "--ranks must be a number of processes, was: x"),
+    ("doctor --ranks 4", "doctor: there is no option --ranks"),
     ("prepare corpus=mine", "your own files: corpus=text corpus.sources.text.documents.path=PATH"),
 ]  # fmt: skip
 
@@ -168,6 +174,13 @@ def test_a_yaml_that_cannot_be_read_is_one_line_with_its_place(refused, tmp_path
     assert re.fullmatch(rf"--config-file {re.escape(str(file))}: line \d+: not [^\n]+", told)
 
 
+def opened(word, *options):
+    """An override as Hydra gets it."""
+    words = typed("pretrain", *options, word)
+    (made,) = composition.as_overrides(words.overrides, many=words.many, texts=words.texts)
+    return made
+
+
 @pytest.mark.parametrize(
     "name", ["a b.txt", "l'\xe9t\xe9, 1.txt", "x=y (2).txt", "[1] #&;~.txt", "$.txt"]
 )
@@ -185,18 +198,52 @@ def test_a_path_is_read_as_it_is_typed(tmp_path, monkeypatch, name):
     ["x.y=[a,b]", "x.y={a: 1}", "x.y=choice(a,b)", "x.y='a b'", "x=a,b", "x.y=null,[{a: 1, b: 2}]"],
 )
 def test_what_hydra_reads_is_left_to_it(word, monkeypatch):
-    assert opened(word).lstrip("+") == word
-    OverridesParser.create().parse_override(word)
-    monkeypatch.setattr(module, "sys", SimpleNamespace(flags=SimpleNamespace(optimize=1)))
-    if "{" in word or "(" in word:  # as Hydra fails under python -O
-        with pytest.raises(ConfigError, match=r"PYTHONOPTIMIZE must be unset, and .* for x\.y="):
-            opened(word)
-    else:
-        assert opened(word).lstrip("+") == word
+    assert opened(word, "-m").lstrip("+") == word
+    several = OverridesParser.create().parse_override(word).is_sweep_override()
+    with pytest.raises(ConfigError, match=r"are several values: bipe COMMAND -m") if several \
+            else contextlib.nullcontext():  # fmt: skip
+        opened(word)
 
 
-@pytest.mark.parametrize(("value", "read"), [("a(b", ["a(b"]), ("\xe9,a=b", ["\xe9", "a=b"])])
-def test_a_value_that_hydra_cannot_read_is_quoted(value, read):
-    parsed = OverridesParser.create().parse_override(opened(f"x.y={value}"))
-    values = parsed.value().list if parsed.is_sweep_override() else [parsed.value()]
-    assert [str(getattr(each, "text", each)) for each in values] == read
+@pytest.mark.parametrize("text", ["2026_11_28", "1e3", "1_2", "1.50", "true", "/a b=c,d", "it's"])
+@pytest.mark.parametrize("key", ["name", "out", "report.title", "generate.file"])
+def test_a_key_of_type_text_takes_what_is_typed(text, key):
+    if key == "name" and "/" in text:
+        return
+    study = composition.composed(typed("pretrain", "encoding=rope", f"{key}={text}"))
+    assert study.value(key) == text
+
+
+def test_an_argument_of_type_text_takes_what_is_typed():
+    words = typed("scrolls", "task=qmsum", "path=2024_01", "checkpoint=1_2")
+    study = composition.composed(words)
+    study.check("task")
+    assert (study.task["path"], study.checkpoint) == ("2024_01", "1_2")
+    assert study.as_plain()["task"]["path"] == "2024_01"
+
+
+@pytest.mark.parametrize(
+    ("words", "read"),
+    [
+        ("--steps=7 --optimizer.lr=0.5", {"steps": 7, "optimizer.lr": 0.5}),
+        ("--optimizer={'lr':0.5,'weight_decay':None}",
+         {"optimizer.lr": 0.5, "optimizer.weight_decay": None}),
+        ("rows.curriculum=[{'length':32,'steps':3}]",
+         {"rows.curriculum": [{"length": 32, "steps": 3}]}),
+    ],
+)  # fmt: skip
+def test_agents_of_sweeps_may_call(words, read):
+    study = composition.composed(typed("pretrain", *words.split()))
+    assert {key: study.value(key) for key in read} == read
+
+
+@given(value=st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(alphabet="ab'\\\"${}, =\n[]"),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(st.from_regex("[a-z]{1,5}", fullmatch=True), inner, max_size=3),
+    max_leaves=6,
+))  # fmt: skip
+def test_hydra_reads_back_what_is_written(value):
+    parsed = OverridesParser.create().parse_override(f"x={composition.written(value)}")
+    read = OmegaConf.to_container(OmegaConf.create({"x": parsed.value()}), resolve=True)["x"]
+    assert read == value

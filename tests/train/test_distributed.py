@@ -4,6 +4,7 @@ All on the CPU, with gloo between them; one pair and one process are started as 
 """
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from tests.train.studies import curve, indices_seen, losses, pretrain, same_weig
 from train.disk.files import read_numbers
 from train.fit.checkpoints import checkpoints
 from train.fit.checkpoints.writing import AtomicCheckpointIO
+from train.fit.record import read_sessions
 from train.fit.runs import CHECKPOINTS, METRICS, MODEL, SESSIONS
 
 pytestmark = pytest.mark.slow
@@ -79,6 +81,33 @@ def test_two_processes_have_the_losses_of_one_and_one_of_them_speaks(pair, alone
     assert (list(here.iterdir()), out) == ([], "")
     assert err.count("bipe_rope  step 6/6  loss") == err.count("documents/row") == 1
     assert "GLOBAL_RANK" not in err and "Warning" not in err
+
+
+ENDER = """
+import lightning
+class Ender(lightning.Callback):
+    def __init__(self, stops): self.stops = stops
+    def on_train_batch_end(self, trainer, *_):
+        if trainer.global_rank == 1 and trainer.global_step == 3:
+            if not self.stops: raise SystemExit(0)
+            trainer.should_stop = True
+"""
+
+
+@pytest.mark.parametrize(("stops", "status", "told"), [
+    (True, 0, "was stopped by a callback of another rank at step 3 of 6"),
+    (False, 2, "rank 1 (pid N): SystemExit(0) in Ender ended the run"),
+])  # fmt: skip
+def test_what_a_callback_of_one_rank_does_ends_all(stops, status, told, data, tmp_path):
+    (tmp_path / "ender.py").write_text(ENDER)
+    words = (f"data={data}", f"out={tmp_path}", "encoding=bipe_rope", *ODD, "trainer=ddp", *TWO)
+    own = ("+callbacks.x._target_=ender.Ender", f"+callbacks.x.stops={stops}", "rows.micro_batch=1")
+    process = start(*words, *own, "allowed_targets=[ender]", cwd=tmp_path, real=True)
+    err = process.communicate(timeout=LIMIT_S)[1]
+    assert process.returncode == status, err
+    assert told in re.sub(r"pid \d+", "pid N", err) and "Traceback" not in err
+    how = read_sessions(tmp_path / "bipe_rope")[-1]["how"]
+    assert how == ("stopped by a callback of another rank" if stops else "another rank ended")
 
 
 def test_two_processes_share_a_curriculum_and_a_padded_last_batch(data, tmp_path):

@@ -21,7 +21,7 @@ TOLD = [
     ("encoding.inter.thetta=1", "RoPE has no such key; did you mean 'theta'?"),
     # Wrong types and choices.
     ("optimizer.betas=[0.9]", "optimizer.betas must be tuple[float, float], was: [0.9]"),
-    ("encoding=null", "Config group override must be a string"),
+    ("encoding=null", "the configuration also needs encoding"),
     # What other keys decide.
     ("model.encoding={}", "model.encoding cannot be set; set encoding instead"),
     ("trainer.max_steps=3", "trainer.max_steps cannot be set; set steps instead"),
@@ -58,7 +58,7 @@ TOLD = [
     ("+logger.own._target_=train.fit.module.LMModule", "must name a subclass of"),
     ("+callbacks.mine._target_=train.fit.module.LMModule", "must name a subclass of Callb"),
     ("+callbacks.mine.every=3", "callbacks.mine must name a class with _target_"),
-    ("logger=wandb +logger.wandb.x=1", "Wandb has no such key"),
+    ("logger=csv +logger.csv.x=1", "CSVLogger has no such key"),
     # Two devices that share each row.
     (f"{SHARED} trainer.devices=1", "context_parallel must divide the number of devices (1)"),
     (f"{SHARED} row_length=62", "multiples of 2 x context_parallel (4), was: 62"),

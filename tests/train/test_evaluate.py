@@ -108,12 +108,35 @@ def test_a_sweep_again_measures_nothing_and_another_protocol_gives_way(study, sw
     assert "measured" not in capsys.readouterr().err
     other = evaluated(study, "evaluate.protocol=last_k", "evaluate.last=8")["bipe_rope"]
     assert set(values(other, "tokens_scored", variant="").values()) == {16.0}
-    assert "published_mean_of_documents" in {row.measure for row in other}
+    assert "as_averaged_by_mean_of_documents" in {row.measure for row in other}
     assert any(
         row.note.startswith("last_k: The last 128 + 1 tokens") for row in other if not row.variant
     )
     again = evaluated(study, "sweep=stretch", METHODS)
     assert sorted(map(repr, again["bipe_rope"])) == sorted(map(repr, swept["bipe_rope"]))
+
+
+def test_lengths_are_measured_anew_where_the_scored_tokens_change(study, capsys):
+    def evaluate(*words):
+        rows = evaluated(study, "evaluate.probes=[]", "evaluate.protocol=sliding", *words)
+        rows = [row for row in rows["alibi"] if row.measure == "perplexity" and not row.variant]
+        return {row.length: row for row in rows}, capsys.readouterr().err
+
+    first, said = evaluate("evaluate.lengths=[1,2]")
+    assert set(first) >= {64, 128} and "anew" not in said
+    longer, said = evaluate("evaluate.lengths=[4]")
+    assert len({row.measurement for row in longer.values()}) == 1 and set(longer) >= {64, 128, 256}
+    assert "perplexity of proofs at 64, 128 tokens is measured anew" in said
+    assert "of 256 tokens" in said and "was: " in said and "of 128 tokens" in said
+    assert longer[64].measurement != first[64].measurement
+    again, said = evaluate("evaluate.lengths=[1]")
+    assert again == longer and "measured" not in said
+    fewer, said = evaluate("evaluate.lengths=[1]", "evaluate.documents=1")
+    assert "at 64, 128, 256 tokens is measured anew" in said and "1 document of" in said
+    assert {row.measurement for row in fewer.values()} != {longer[64].measurement}
+    rows = Journal(study.out / "alibi" / FILE).rows(replaced=True)
+    ways = {row.measurement for row in rows if row.measure == "perplexity" and row.length == 64}
+    assert {first[64].measurement, longer[64].measurement, fewer[64].measurement} <= ways
 
 
 class Spread(Measurement):
@@ -148,6 +171,10 @@ def test_a_measurement_of_ones_own_is_a_class_and_a_line(data, study, tmp_path, 
     listed = [str(tmp_path / name) for name in ("alibi", "nope")]
     run_command("report", composed(f"data={data}", f"out={tmp_path}", f"report.runs={listed}"))
     assert f"report.runs: {tmp_path / 'nope'} is not trained yet" in capsys.readouterr().err
+    listed[1] = f"{tmp_path / 'alibi'}@300"
+    run_command("report", composed(f"data={data}", f"out={tmp_path}", f"report.runs={listed}"))
+    told = capsys.readouterr().err
+    assert "300" in told and "it is left out" in told and "not trained" not in told
     assert f"{found[64]}" in (tmp_path / "report.csv").read_text()
     assert "spread" in (tmp_path / "report.html").read_text()
     assert spread(6.0)[64] == 2 * found[64]

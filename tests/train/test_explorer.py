@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from omegaconf import OmegaConf
 
 from bipe.positions import Positions
 from segmenters import Auto, anchors_from_offsets, mark
@@ -17,9 +16,7 @@ from tests.train.studies import typed
 from train.cli import main
 from train.commands.explain.page import described
 from train.commands.explain.parts import Asked, parts_of
-from train.config import Config
 from train.launch.composition import composed
-from train.launch.run import OF_TRAINING
 
 # One of each way to turn, to add to scores or to change embeddings; together; and by layer.
 NAMES = ("bipe_alibi", "bipe_rope", "cope", "deberta", "fire", "fox", "hirope", "kerple", "pope",
@@ -36,8 +33,7 @@ def parts(*words):
     """The parts of a tiny model's encoding, and the width of its heads."""
     from train.commands.explain import _decoder, _scheme
 
-    made = composed(typed("explain", "model=tiny", *words))
-    config = Config.from_config({**OmegaConf.to_container(made, resolve=True), **OF_TRAINING})
+    config = composed(typed("explain", "model=tiny", *words))
     decoder = _decoder(config)
     with torch.no_grad():
         return [*parts_of(_scheme(config, decoder), decoder.n_layer)], decoder.head_width

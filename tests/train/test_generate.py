@@ -9,6 +9,7 @@ import sys
 
 import pytest
 import torch
+import yaml
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -24,8 +25,7 @@ from train.cli import main
 from train.commands.generate import Screen, Text
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
-from train.launch.composition import composed
-from train.launch.words import verbatim
+from train.launch.composition import composed, verbatim
 
 PROMPT = "1+2+3 = 3+3 = 6\n4+"
 
@@ -93,7 +93,8 @@ def test_the_prompt_comes_from_a_key_a_file_or_standard_input(write, end, tmp_pa
 
 @pytest.mark.parametrize("text", ["It's", "a, b", "${x} = \\ y", "def f(x):", "# x", "3"])
 def test_a_text_is_taken_as_it_is_typed_beside_a_file_too(tmp_path, text):
-    (tmp_path / "config.yaml").write_text("generate: {run: x, prompt: null}\nseed: 0\nout: y\n")
+    stored = yaml.safe_dump(composed(typed("generate", "x")).as_plain())
+    (tmp_path / "config.yaml").write_text(stored)
     words = ("--config-file", f"{tmp_path}/config.yaml", "RUN", "--prompt", text, "seed=3")
     made = composed(typed("generate", *words))
     assert (made.generate.run, made.generate.prompt, made.seed) == ("RUN", text, 3)
@@ -179,7 +180,7 @@ def test_a_terminal_gets_the_prompt_and_no_control_characters(monkeypatch):
         (["generate.file=nowhere"], "generate.prompt and generate.file are both set"),
         (["--file", "nowhere"], "nowhere: there is no such file"),
         (["--file", "empty"], "empty: "),
-        (["--file", "broken"], "broken: not UTF-8 at byte 2"),
+        (["--file", "broken"], "broken: not UTF-8, the first at byte 2"),
     ],
 )
 def test_what_cannot_be_done_is_told_in_a_line(write, words, told, tmp_path, monkeypatch):

@@ -46,6 +46,7 @@ def refused(capfd, tmp_path):
     return command
 
 
+@pytest.mark.slow
 def test_a_model_of_the_hub_is_read_by_its_name(cached, folder, tmp_path):
     places = ("hf://me/tiny", f"hf://me/tiny@{REVISION}")
     for number, place in enumerate(places):

@@ -11,9 +11,9 @@ from bipe import Positions
 from bipe.checkpoint import load_model
 from bipe.loss import IGNORE
 from tests.train.studies import composed, curve, fresh, losses, pretrain, weights
-from train.config import Config
 from train.data.rows.datamodule import LMDataModule
-from train.fit.module import LMModule, TrainingDiverged, positions_of
+from train.fit.module import LMModule, positions_of
+from train.fit.optim import TrainingDiverged
 from train.fit.runs import CHECKPOINTS, MODEL
 
 
@@ -43,12 +43,12 @@ def poisoned(monkeypatch):
     """Make the loss of some steps NaN."""
 
     def poison(*steps):
-        step = LMModule.training_step
+        real = LMModule.loss
 
-        def training_step(module, batch, batch_idx):
-            return step(module, batch, batch_idx) * (float("nan") if batch.step in steps else 1)
+        def loss(module, batch):
+            return real(module, batch) * (float("nan") if batch.step in steps else 1)
 
-        monkeypatch.setattr(LMModule, "training_step", training_step)
+        monkeypatch.setattr(LMModule, "loss", loss)
 
     return poison
 
@@ -106,7 +106,7 @@ def test_the_share_of_clamped_positions_is_counted(smoke, finished):
 
 def test_validation_is_the_mean_over_all_held_out_targets(smoke):
     run = pretrain(*smoke, "steps=1", "validate_every=1", "optimizer.lr=1e-12")
-    study = Config.from_config(composed(*smoke))
+    study = composed(*smoke)
     data = LMDataModule(folder=study.data, row_length=64, global_batch=4, micro_batch=4)
     model, _ = load_model(run / MODEL)
     rows = data.rows("validation")["proofs"]

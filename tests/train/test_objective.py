@@ -15,7 +15,8 @@ from bipe.build import build
 from bipe.loss import IGNORE
 from bipe.random_positions import row_keys
 from tests.train.studies import back_to, curve, fresh, losses, pretrain, same_weights
-from train.fit.module import SkippedSteps, TrainingDiverged, positions_of
+from train.fit.module import positions_of
+from train.fit.optim import SkippedSteps, TrainingDiverged
 
 
 def first_batch(words):

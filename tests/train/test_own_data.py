@@ -8,7 +8,6 @@ import pytest
 from tests.train.studies import composed, pretrain
 from train.cli import main
 from train.commands.before.needs import data_of_study
-from train.config import Config
 from train.errors import DataError
 from train.evals.rows import FILE, Journal
 from train.fit import runs
@@ -90,7 +89,7 @@ def test_runs_without_data_are_told_so(finished, moved, tmp_path, capsys):
     (unknown / runs.CONFIG).unlink()
     with pytest.raises(DataError, match=r"unknown: does not name its data, and .*: set data="):
         data_of_run(read_run(Place.of(unknown)), **default)
-    config = Config.from_config(composed(f"out={tmp_path}"), calls=False)
+    config = composed(f"out={tmp_path}")
     assert data_of_study(str(unknown), config) == config.data
 
 

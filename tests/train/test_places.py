@@ -56,6 +56,7 @@ def test_every_command_takes_a_run_that_was_stopped(run, data, tmp_path, capfd):
     assert all(path.read_bytes() == text for path, text in held.items())
 
 
+@pytest.mark.slow
 def test_checkpoints_are_measured_side_by_side_and_stay(stepwise, data, tmp_path, capsys):
     run = Path(shutil.copytree(stepwise, tmp_path / "bipe_rope"))
     few = ("evaluate.lengths=[1,2]", "evaluate.probes=[]", f"evaluate.runs={run}")

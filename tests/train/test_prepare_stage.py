@@ -1,12 +1,18 @@
 """`bipe prepare` from the command line: what would be done, a limit, and the keys in messages."""
 
 import json
+import re
+import shlex
 
 import pytest
+import tokenizers
+from tokenizers import models
 
 from segmenters.code import parsed
 from tests.train.data.corpora import write_rows
 from train.cli import main
+from train.data.reading.files import JSONL
+from train.errors import DataError
 
 SMALL = ("corpus.tokenizer.vocab_size=270", "engine.workers=1")
 
@@ -75,7 +81,7 @@ def test_physical_lines_in_place_of_logical_ones_are_told(tmp_path, capsys, monk
         ("corpus.sources.text.documents.path=/nowhere", "corpus.sources.text.documents.path=/nowh"),
         ("limit=0", "limit must be at least 1"),
         ("corpus.sources.texts.documents.path=a", "needs _target_); did you mean 'text'?"),
-        ("engine=slrum", "Could not find 'engine/slrum'"),
+        ("engine=slrum", "there is no engine=slrum"),
         ("corpus.shard_tokens=0", "shard_tokens must be at least 1, was: 0"),
     ],
 )
@@ -120,6 +126,29 @@ def test_splits_without_a_document_are_named_with_a_cure_that_works(texts):
 
 
 @pytest.mark.parametrize(
+    "made",
+    [
+        ["One line.\n"],
+        ["One.\n", "Two.\n"],
+        [f"Text {number}.\n" for number in range(9)],
+        [f"Line {number}.\n" * 40 for number in range(4)],
+        ["One. Two.\n" * 500, "Three.\n"],
+    ],
+)
+def test_each_cure_for_a_split_without_documents_works_as_typed(texts, made):
+    """Whatever the texts are: a cure that would not help is not named."""
+    given = ("corpus.split.within=false", "corpus.split.test=0.02")
+    _, err = texts(made, *given)
+    typed = re.findall(r"by (corpus\.split\.within=true)", err)
+    typed += re.findall(r"raw more by (\S+ corpus\.split\.test=[.\d]+)", err)
+    assert "dd more or longer documents" in err and "rows.validation_rows=0" in err
+    for words in typed:
+        out, err = texts(made, *given, *words.split(), "if_exists=overwrite")
+        assert "is ready" in out and "warning" not in err, words
+    assert typed or len(made) < 5
+
+
+@pytest.mark.parametrize(
     ("number", "lines", "counts", "why"),
     [
         (1, 1200, "1 document (1 for train, 1 for validation, 1 for test)", "so each is split"),
@@ -154,6 +183,45 @@ def test_the_cure_of_bad_rows_and_of_broken_text_works_as_typed(tmp_path, capsys
     assert "warning: replaced by U+FFFD, since it could not be" in capsys.readouterr().out
     assert prepare(old, "corpus=text", f"{key}.encoding=[auto,cp1252]") == 0
     assert "1 document read as cp1252, such as b.txt" in capsys.readouterr().out
+
+
+def test_the_cure_of_a_pattern_works_as_typed(tmp_path, capsys, caplog):
+    for number in range(9):
+        (tmp_path / f"{number}.md").write_text(f"Text {number}.\n" * 20)
+    for more in (0, 1):  # no file matches, or the fewer
+        assert prepare(tmp_path, "corpus=text") == (0 if more else 2)
+        told = "".join((*capsys.readouterr(), caplog.text))
+        (word,) = shlex.split(re.search(r"To read them, set ('.*')", told)[1])
+        assert prepare(tmp_path, "corpus=text", word) == 0
+        assert "files: 9," in capsys.readouterr().out
+        (tmp_path / "one.txt").write_text("Text.\n")
+
+
+def test_a_tokenizer_to_load_is_named_by_the_key_of_its_path(tmp_path, capsys):
+    (tmp_path / "a.txt").write_text("Text.\n" * 20)
+    path = f"corpus.sources.text.documents.path={tmp_path}"
+    words = ("prepare", "corpus=text", path, "tokenizer@corpus.tokenizer=load", "--dry-run")
+    assert main([*words]) == 2
+    key = re.search(r"(corpus\.tokenizer\.path)=\S+: there is no", capsys.readouterr().err)[1]
+    spoken = tokenizers.Tokenizer(models.WordLevel({"a": 0, "<eos>": 1, "?": 2}, unk_token="?"))
+    spoken.save(str(tmp_path / "own.json"))
+    assert main([*words, f"{key}={tmp_path / 'own.json'}"]) == 0
+
+
+@pytest.mark.parametrize("text", ['[{"text": "One."}]\n', '[\n {"text": "One."}\n]\n'])
+def test_a_json_array_is_named_and_its_cure_works(tmp_path, capsys, text):
+    path = tmp_path / "a.jsonl"
+    path.write_text(text)
+    assert prepare(path, "corpus=jsonl") == 2
+    told = capsys.readouterr().err
+    assert f"{path}:1: a JSON array; write one object per line" in told and "jq -c '.[]'" in told
+    assert "path and filters" not in told
+    skip = "corpus.sources.text.documents.on_bad=skip"
+    with pytest.raises(DataError, match="JSON array"):
+        list(JSONL(path=path))
+    rows = "".join(json.dumps(row) + "\n" for row in json.loads(text))  # as jq does
+    path.write_text(rows * 9)
+    assert prepare(path, "corpus=jsonl", skip) == 0
 
 
 def test_what_is_wrong_with_text_is_said_and_kept_in_the_manifest(texts, tmp_path):

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 
 import pytest
 import yaml
@@ -166,3 +167,17 @@ def test_the_table_and_its_limits(run, tmp_path, capsys, monkeypatch):
 def test_the_command_stands_once_before_its_words(monkeypatch, typed):
     monkeypatch.setattr("sys.argv", ["bipe", *typed])  # a sweep leaves them as they were typed
     assert command_line("pretrain") == ["bipe", "pretrain", "-m", "seed=0,1"]
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 109, 110, 160])
+def test_a_status_fits_its_terminal_and_shows_control_characters(width, monkeypatch, capsys, run):
+    place = run.rename(run.parent / "a [red]run\x1b[31m with a name that is longer than that")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert main(["status", str(place.parent)]) == 0
+    out = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out)
+    assert max(map(len, out.splitlines())) <= width
+    letters = "".join(out.split())
+    if width < 110:
+        assert "[red]run" + r"\x1b[31m" in letters and "step:3/10" in letters

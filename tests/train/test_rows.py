@@ -7,6 +7,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from tests.train.studies import composed, crashing, curve, losses, notes_of, pretrain
+from train.commands.pretrain import settled
 from train.data.rows.datamodule import LMDataModule
 from train.fit.runs import MODEL
 
@@ -17,8 +18,9 @@ def test_epochs_set_the_steps_of_the_run_and_of_its_schedule(smoke, data):
     wanted = round(len(module.order()) / 2)
     steps = -(-wanted // 32)
     assert wanted % 32
-    assert composed(*smoke, *words, "rows.drop_last=true")["schedule"]["steps"] == wanted // 32
-    assert composed(*smoke, *words)["schedule"]["steps"] == steps
+    dropped = settled(composed(*smoke, *words, "rows.drop_last=true"))
+    assert dropped.schedule["steps"] == dropped.steps == wanted // 32
+    assert settled(composed(*smoke, *words)).schedule["steps"] == steps
     run = pretrain(*smoke, *words)
     assert curve(run)[-1]["step"] == steps
     assert curve(run)[-1]["tokens"] == 64 * wanted

@@ -1,5 +1,6 @@
 """The command that shows segments: what it prints, what it refuses, what it loads."""
 
+import dataclasses
 import io
 import json
 import re
@@ -14,7 +15,7 @@ from hypothesis import given
 from segmenters import Auto, Lines, Sentences, Stride
 from segmenters.show import CutText, page, shown, statistics
 from segmenters.show.measures import summary
-from segmenters.wording import visible
+from segmenters.wording import escaped, visible
 from tests.segmenters.texts import any_text
 from train.cli import main
 from train.commands.segment import Choice, colours_of
@@ -45,7 +46,7 @@ def test_without_a_terminal_bars_stand_between_the_segments(file, segment):
 @given(text=any_text)
 def test_what_is_shown_is_the_text(text):
     cut = cut_of(text)
-    assert cut.outer[0] == 0 and set(cut.outer) <= set(cut.cuts)
+    assert cut.above[1][0] == 0 and set(cut.above[1]) <= set(cut.cuts)
     seen = visible(text)
     for colours in (16, 256):
         found = CODES.sub("", "".join(shown(cut, colours)))
@@ -198,7 +199,7 @@ def test_what_is_asked_for_wins():
         (["a.txt", "--html", "."], ".: cannot be written (it is no file)"),
         (["a.txt", "--longest", "0"], "at least 1, or a text such as"),
         (["binary"], "binary: a binary file (1 zero or control byte)"),
-        ([], "required: FILE"),
+        ([], "one FILE must be given"),
         (["a.txt", "--jsn"], "there is no option --jsn; did you mean '--json'?"),
     ],
 )
@@ -227,7 +228,7 @@ def test_an_empty_file_has_no_segments(file, segment):
 def test_broken_text_is_shown_with_a_warning(file, segment):
     file.write_bytes(b"Yes. \xff\xfe No. It is \xef\xbf\xbd.")
     shown = segment(file, "--json")
-    assert "not UTF-8 at byte 5; characters shown as U+FFFD: 2" in shown.err
+    assert "not UTF-8, the first at byte 5" in shown.err and "shown as U+FFFD: 2" in shown.err
     assert json.loads(shown.out)["characters"]["total"] == 20
 
 
@@ -274,6 +275,46 @@ def test_the_locale_does_not_matter(file, monkeypatch):
 def test_what_would_steer_a_screen_or_tangle_a_line_is_made_visible():
     assert visible("\x1b[2J\0\x7f\x9b\r\n\tx\ud800") == "\u241b[2J\u2400\u2421\ufffd\n\tx\ufffd"
     assert visible("a\u200eb\u202ec\u2066d\uffff\r") == "a\ufffdb\ufffdc\ufffdd\ufffd\u240d"
+
+
+@given(any_text)
+def test_a_name_is_one_line_without_signs_that_steer_a_terminal(text):
+    shown = escaped(text)
+    assert shown.isprintable() and (shown == text) == text.isprintable()
+    shown.encode("utf-8")
+    assert escaped("a\x1b[2J\x07\r\n\u202e\ud800") == "a\\x1b[2J\\x07\\r\\n\\u202e\\ud800"
+
+
+def test_names_of_files_are_shown_as_escapes(tmp_path, segment):
+    path = tmp_path / "a\x1b]0;b\x07\rc\nd.txt"
+    path.write_text("One. Two.\n", encoding="utf-8")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "b\x1b.txt").write_bytes(b"\0\xff\xfe")
+    for words in ((path,), (path, "--stats"), (path, path), (path, "--why"), (path, tmp_path),
+                  (path, "--html", tmp_path / "o\x1b.html")):  # fmt: skip
+        said = segment(*words)
+        assert not set("\x1b\x07\r") & set(said.out + said.err)
+        assert "\\x1b" in said.out + said.err
+    (tmp_path / "x\x1b.json").write_bytes(b"\0\xff\xfe")
+    assert "\\x1b" in segment(tmp_path / "x\x1b.json", status=2).err
+
+
+def test_why_names_the_rule_at_each_place(file, tmp_path, segment, facts):
+    rulings = Sentences(backend="rules").why(TEXT)
+    assert [ruling.place for ruling in rulings if ruling.ends] == [16, 26, 30]
+    lines = segment(file, "--why").out.splitlines()
+    assert lines[0] == f"{file}: prose, by default" and len(lines) == 2 + len(rulings)
+    for line, ruling in zip(lines[2:], rulings, strict=True):
+        place, how = line.split(maxsplit=1)
+        assert int(place) == ruling.place and ruling.rule in how
+        assert how.startswith("ends" if ruling.ends else "goes on")
+    (found,) = facts(file, "--why")
+    assert found["rulings"] == [dataclasses.asdict(ruling) for ruling in rulings]
+    assert "rulings" not in facts(file)[0]
+    segment(file, "--why", "--html", tmp_path / "o.html")
+    page = (tmp_path / "o.html").read_text(encoding="utf-8")
+    assert all(page.count(f"<td>{ruling.place}</td>") for ruling in rulings)
+    assert f"after &#x27;.&#x27;, by {rulings[0].rule}" in page or len(rulings) > 3
 
 
 def test_the_command_loads_nothing_heavy(file):

@@ -35,7 +35,7 @@ def test_rows_are_documents_with_their_fields(tmp_path, segment, facts, monkeypa
     assert found[0] == found[1] == [("code (python)", 1), ("prose", 2)]
     assert found[2][1] == ("prose", 3)
     assert found[3] == [("prose", 2)]
-    assert "csv, by name" in segment("a.csv").err
+    assert "lines, by name" in segment("a.csv").err
     told = segment("a.jsonl", "--text-key", "txt", status=2).err
     assert "--text-key txt is not a field; there are: text, path, said" in told
 

@@ -50,8 +50,8 @@ def unstopped(data, tmp_path_factory):
 
 
 MOMENTS = {
-    "in the second half of a step": (LMModule, "training_step", 4, 2),
-    "before a validation": (LMModule, "optimizer_step", 3, 3),
+    "in the second half of a step": (LMModule, "loss", 4, 2),
+    "before a validation": (LMModule, "training_step", 3, 3),
     "in a validation": (LMModule, "validation_step", 1, 3),
     "in a checkpoint": (SaveCheckpoints, "save", 1, 4),
     "in the last validation": (LMModule, "validation_step", 3, 6),
@@ -80,8 +80,8 @@ def test_whenever_it_is_stopped_it_goes_on_the_same(moment, bipe, at, tmp_path, 
 def test_a_validation_that_was_due_leaves_the_later_ones_whole(bipe, at, tmp_path, data):
     words = (*TASK, "validate_every=2")
     unstopped = pretrain(*words, f"data={data}", f"out={tmp_path / 'unstopped'}")
-    second = (SaveCheckpoints, "on_validation_end", 2)  # the first is the one that is due
-    for owner, method, call, step in ((LMModule, "optimizer_step", 2, 2), (*second, 4)):
+    first = (SaveCheckpoints, "on_validation_end", 1)
+    for owner, method, call, step in ((LMModule, "training_step", 2, 2), (*first, 4)):
         undo = at(owner, method, call=call)
         status, _, err = bipe("pretrain", *words)
         assert (status, f"step {step} is done" in err) == (143, True)
@@ -158,6 +158,7 @@ SCROLLS = (
 )
 
 
+@pytest.mark.slow
 def test_scrolls_keeps_the_best_weights_and_its_outputs(bipe, at, tmp_path, unstopped):
     words = (*SCROLLS, f"checkpoint={unstopped}")
     assert bipe("scrolls", *words, f"out={tmp_path}/whole", study=False)[0] == 0
@@ -175,11 +176,19 @@ def test_scrolls_keeps_the_best_weights_and_its_outputs(bipe, at, tmp_path, unst
     assert same_weights(broken, whole)
 
 
+def test_a_measurement_while_training_is_no_step_that_does_not_end(bipe, monkeypatch):
+    words = ("callbacks=evaluation", "callbacks.evaluation.every=2", "stall_after=1")
+    monkeypatch.setattr("train.evals.live.LiveEvaluation._measure",
+                        lambda *_: time.sleep(3))  # fmt: skip
+    status, _, err = bipe("pretrain", *TASK, *words, "steps=4")
+    assert status == 0 and "has finished for" not in err
+
+
 def test_a_step_that_does_not_end_is_told_once_with_its_stack(bipe, monkeypatch, tmp_path):
     real = LMModule.training_step
 
     def slow_step(module, batch, batch_idx):
-        if batch.step == 2 and not batch_idx % 2:
+        if batch.step == 2:
             time.sleep(4)
         return real(module, batch, batch_idx)
 

@@ -52,6 +52,19 @@ def test_training_again_gives_the_same_bytes_and_overwrites_only_when_asked(trai
     assert (tmp_path / "other" / "mine.json").read_bytes() == before
 
 
+def test_a_training_killed_between_its_files_is_begun_again(train, tmp_path):
+    assert train()[0] == 0
+    file, beside = (tmp_path / "made" / f"tokenizer{end}.json" for end in ("", "_config"))
+    before = file.read_bytes()
+    file.unlink()  # it is written last
+    assert train()[0] == 0 and file.read_bytes() == before
+    file.unlink()
+    beside.write_text("{}")  # somebody's own
+    status, _, err = train()
+    assert status == 2 and str(beside.relative_to(tmp_path)) in err and not file.exists()
+    assert beside.read_text() == "{}"
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -55,6 +55,17 @@ class Trap:
         return same and all(path.read_text() == "precious" for path in held)
 
 
+def tree(folder):
+    """The texts of the files in a folder by name, those of links without following them."""
+    paths = [path for path in folder.rglob("*") if path.is_symlink() or path.is_file()]
+    return {
+        path.relative_to(folder).as_posix(): (
+            str(path.readlink()) if path.is_symlink() else path.read_bytes().decode("latin-1")
+        )
+        for path in paths
+    }
+
+
 class Runs:
     """A pickle that runs code when it is read."""
 
@@ -91,7 +102,7 @@ def model(tmp_path):
 @pytest.fixture(scope="session")
 def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trust") / "data"
-    run_command("prepare", composed(f"data={folder}"))
+    run_command("prepare", composed(f"data={folder}", command="prepare"))
     return folder
 
 
@@ -119,8 +130,9 @@ def bipe(capsys):
 def stored(data, tmp_path):
     """Write a run's configuration with changes; the file."""
 
-    def write(changes=None, *, text=""):
-        config = json.loads(json.dumps(composed(f"data={data}", f"out={tmp_path / 'out'}")))
+    def write(changes=None, *, text="", command="pretrain"):
+        words = (f"data={data}", f"out={tmp_path / 'out'}")
+        config = composed(*words, command=command).as_plain()
         for key, value in (changes or {}).items():
             node = config
             *parts, last = key.split(".")

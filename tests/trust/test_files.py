@@ -35,7 +35,7 @@ SEGMENTERS = [
     segmenter("train.cli.main", argv=["prepare"]),
     segmenter("train.fit.runs.shutil.rmtree", path="{folder}"),
     segmenter("bipe.encodings.RoPE", head_width=8),
-    segmenter("bipe.checkpoint.seal_model", folder="{folder}"),
+    segmenter("bipe.sealing.seal_model", folder="{folder}"),
     segmenter("segmenters.registry.import_module", name="evil"),
     segmenter("segmenters.code.grammars.load", module="evil", function="Cuts"),
     segmenter("segmenters.prose.spacy_pipeline.build", backend="{folder}", language="en"),

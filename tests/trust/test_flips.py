@@ -1,13 +1,20 @@
 """One flipped, missing or added byte anywhere in a model folder is found, and the file named."""
 
+import json
 import random
+import re
 import time
 
 import pytest
 
-from bipe.checkpoint import CheckpointError, load_model, read_config, seal_model
-from bipe.sealing import sealed
+from bipe.build import ALLOWED
+from bipe.checkpoint import CheckpointError, load_model, read_config, save_model
+from bipe.sealing import seal_model, sealed
+from tests.bipe.conftest import small_decoder
 from tests.trust.conftest import rewritten
+from train.errors import UserError
+from train.fit.checkpoints.reading import find_base_run
+from train.fit.handover import read_files
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 SAMPLE = 40  # places in the header, and in the weights
@@ -78,6 +85,67 @@ def test_what_says_what_a_model_is_may_lie_beside_it(model):
     assert notes == read_config(model)["notes"]
 
 
+def test_a_card_that_was_changed_is_named_and_can_be_sealed_anew(tmp_path):
+    folder = tmp_path / "model"
+    save_model(small_decoder("flat_rope"), folder, beside={"README.md": "A card.", "LICENSE": "x"})
+    for name in ("README.md", "LICENSE"):
+        (folder / name).write_text("B card." if name == "README.md" else "y")
+        with pytest.raises(CheckpointError, match=r"has changed since it was written") as error:
+            load_model(folder)
+        assert str(folder / name) in str(error.value)
+        typed = re.search(r'python -c "(.*)"', str(error.value))
+        exec(typed[1], {})
+        load_model(folder)
+
+
+def output_of(place):
+    """All that decides what a model of a run says: weights, notes and the files beside them."""
+    run = find_base_run(place, key="RUN", allowed=ALLOWED)
+    notes = {key: value for key, value in run.notes.items() if key != "tokens"}  # of metrics.csv
+    weights = {name: value.tolist() for name, value in run.model.state_dict().items()}
+    return weights, notes, read_files(run.folder), run.sha256
+
+
+def test_a_flip_in_any_file_of_a_run_is_named_or_changes_nothing(trained):
+    draw, named = random.Random(3), set()
+    for place in (str(trained), f"{trained}@2"):
+        expected = output_of(place)
+        for path in sorted(path for path in trained.rglob("*") if path.is_file()):
+            whole = path.read_bytes()
+            for at in [draw.randrange(len(whole)) for _ in range(3)] if whole else []:
+                bad = bytearray(whole)
+                bad[at] ^= 1 << draw.randrange(7)
+                path.write_bytes(bytes(bad))
+                try:
+                    assert output_of(place) == expected, (path, at)
+                except (UserError, CheckpointError) as error:
+                    assert str(trained) in str(error)
+                    if str(path) in str(error):
+                        named.add(path.relative_to(trained).as_posix())
+                finally:
+                    path.write_bytes(whole)
+    shared = [f"{each}/{name}" for each in ("model", "checkpoints/model") for name in FILES]
+    assert {*shared, "model/README.md"} <= named
+
+
+FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "segmenter.json")
+
+
+def test_a_checkpoint_whose_description_has_no_seal_is_refused_and_sealed_as_told(trained):
+    path = trained / "checkpoints" / "model" / "config.json"
+    whole = path.read_text()
+    held = {key: json.loads(whole)[key] for key in ("decoder", "parameters", "notes")}
+    try:
+        path.write_text(json.dumps(held))
+        with pytest.raises(UserError, match="has no sha256") as error:
+            output_of(f"{trained}@2")
+        exec(re.search(r'python -c "(.*)"', str(error.value))[1], {})
+        made, before = json.loads(path.read_text()), json.loads(whole)
+        assert {**made, "seal": ""} == {**before, "seal": ""}
+    finally:
+        path.write_text(whole)
+
+
 def test_the_format_before_is_refused_with_the_line_that_seals_it(model):
     with rewritten(model) as held:
         held["format"] = "bipe-decoder/1"
@@ -87,8 +155,6 @@ def test_the_format_before_is_refused_with_the_line_that_seals_it(model):
     assert f"seal_model as seal; seal('{model}')" in str(error.value)
     seal_model(model)
     load_model(model)
-    with pytest.raises(CheckpointError, match="format must be 'bipe-decoder/1'"):
-        seal_model(model)
 
 
 def test_a_configuration_that_asks_for_a_trillion_parameters_costs_no_time(model):

@@ -40,7 +40,7 @@ EXPLOITS = [
     {"_target_": "train.disk.files.write_whole", "path": "{kept}", "text": "gone"},
     {"_target_": "train.data.store.export.write_parquet", "stem": "{kept}"},
     {"_target_": "bipe.checkpoint.save_model", "folder": "{folder}"},
-    {"_target_": "bipe.checkpoint.seal_model", "folder": "{folder}"},
+    {"_target_": "bipe.sealing.seal_model", "folder": "{folder}"},
     {"_target_": "segmenters.code.grammars.load", "module": "evil", "function": "Encoding"},
     {"_target_": "bipe.encodings.rope.RoPE.__init__", "head_width": 8},
     {"_target_": "bipe.encodings.rope.RoPE.rotation.__globals__"},

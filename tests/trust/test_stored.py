@@ -8,6 +8,7 @@ import pytest
 import torch
 import yaml
 
+from bipe.sealing import sealed
 from tests.trust.conftest import Runs
 from train.disk.files import checksum, read_yaml
 
@@ -18,28 +19,18 @@ EXPLOITS = [
     ("encoding", {"_target_": "evil.Encoding"}, "allowed_targets=[evil]"),
     ("encoding", {"_target_": "train.cli.main", "argv": []}, "encoding._target_"),
     ("encoding", {"_target_": "evil.Encoding", "_partial_": True}, "encoding._partial_"),
-    ("logger", RUN, "logger._target_"),
-    ("logger", {"_target_": "train.fit.watching.loggers.os.system"}, "logger._target_"),
-    ("logger", {"_target_": "evil.Encoding", "_partial_": True}, "logger._target_"),
     ("optimizer", RUN, "optimizer._target_"),
     ("optimizer", {"_target_": "torch.hub.load", "_partial_": True}, "optimizer._target_"),
     ("optimizer", {"_target_": "torch.optim.swa_utils.update_bn"}, "optimizer._target_"),
     ("schedule", {"_target_": "builtins.exec", "source": "{ran}"}, "schedule._target_"),
     ("schedule", {"_target_": "train.fit.runs.shutil.rmtree", "path": "{folder}"}, "schedule."),
-    ("trainer", RUN, "trainer._target_"),
-    ("trainer", {"_target_": "lightning.Fabric", "_partial_": True}, "trainer._target_"),
-    ("trainer.strategy", RUN, "trainer.strategy._target_"),
-    ("trainer.strategy", {"_target_": "evil.Encoding"}, "trainer.strategy._target_"),
-    ("trainer.plugins", [RUN], "trainer.plugins[0]._target_"),
-    ("trainer.callbacks", [{"_target_": "evil.Encoding"}], "trainer.callbacks[0]._target_"),
     ("positions", RUN, "positions._target_"),
-    ("model", {"_target_": "bipe.checkpoint.seal_model", "folder": "{folder}"}, "model._target_"),
+    ("model", {"_target_": "bipe.sealing.seal_model", "folder": "{folder}"}, "model._target_"),
     ("corpus", RUN, "corpus._target_"),
     ("corpus.tokenizer", {"_target_": "evil.Encoding"}, "corpus.tokenizer._target_"),
     ("corpus.sources.proofs.segmenter", {"_target_": "evil.Cuts"}, "allowed_targets=[evil]"),
     ("corpus.sources.proofs.documents", RUN, "corpus.sources.proofs.documents._target_"),
     ("corpus.sources.proofs.filters", [RUN], "corpus.sources.proofs.filters[0]._target_"),
-    ("engine", {"_target_": "train.data.preparing.work.Work"}, "engine._target_"),
     ("evaluate.measurements", {"x": RUN}, "evaluate.measurements.x._target_"),
     ("evaluate.measurements", {"x": {"_target_": "evil.Encoding"}}, "evaluate.measurements.x"),
     ("name", "../../victim/papers", "name must be one folder name"),
@@ -52,9 +43,43 @@ EXPLOITS = [
 
 @pytest.mark.parametrize(("key", "value", "told"), EXPLOITS, ids=str)
 def test_nothing_that_a_stored_configuration_names_is_run(key, value, told, stored, bipe, trap):
-    path = stored({key: trap.fill(value), "allowed_targets": ["evil", "os", "torch", "builtins"]})
-    status, printed = bipe("pretrain", "--config-file", path)
+    changes = {key: trap.fill(value), "allowed_targets": ["evil", "os", "torch", "builtins"]}
+    command = "prepare" if key.startswith("corpus") else "pretrain"
+    path = stored(changes, command=command)
+    status, printed = bipe(command, "--config-file", path, "out=own")
     assert status == 2 and told in printed and "Traceback" not in printed
+    assert trap.untouched()
+
+
+# What runs, connects or writes comes from the user's own words and conf/.
+NOT_OF_FILES = [
+    ("launch", {"_target_": "train.launch.slurm.Slurm", "setup": ["{shell}"]}),
+    ("logger.theirs", {"_target_": "lightning.pytorch.loggers.CSVLogger", "save_dir": "{folder}"}),
+    ("logger", {"x": {"_target_": "evil.Encoding", "_partial_": True}}),
+    ("callbacks.theirs", {"_target_": "lightning.pytorch.callbacks.ModelCheckpoint",
+                          "dirpath": "{folder}"}),
+    ("trainer", RUN),
+    ("trainer.strategy", {"_target_": "evil.Encoding"}),
+    ("trainer.plugins", [RUN]),
+    ("trainer.profiler", "simple"),
+    ("engine.workers", 77),
+    ("out", "{folder}"),
+    ("if_exists", "overwrite"),
+    ("dry_run", True),
+    ("report.out", "{folder}"),
+    ("statistics.out", "{folder}/a.pdf"),
+    ("scrolls.examples", "{folder}"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("key", "value"), NOT_OF_FILES, ids=str)
+def test_a_file_does_not_decide_what_runs_connects_or_writes(key, value, stored, bipe, trap):
+    words = ("pretrain", "--cfg", "job", "--config-file")
+    _, before = bipe(*words, stored())
+    status, printed = bipe(*words, stored({key: trap.fill(value)}))
+    shown, _, warned = printed.partition("bipe: warning: --config-file")
+    assert status == 0 and key.partition(".")[0] in warned
+    assert shown and shown == before.partition("bipe: warning")[0]
     assert trap.untouched()
 
 
@@ -98,13 +123,19 @@ def test_a_package_counts_only_on_the_command_line(
     (tmp_path / "experiment" / "theirs.yaml").write_text(
         f"# @package _global_\nallowed_targets: [evil]\n{section}: {{_target_: evil.Cuts}}\n"
     )
-    places = (f"data={data}", f"evaluate.runs={trained}", f"generate.run={trained}")
+    places = (
+        f"data={data}",
+        f"evaluate.runs={trained}",
+        f"generate.run={trained}",
+        "generate.prompt=x",
+    )
     for words in (
         ("--config-file", path, "if_exists=overwrite"),
         ("--config-dir", tmp_path, "experiment=theirs"),
     ):
         status, printed = bipe(command, *words, *places)
-        assert status == 2 and "add allowed_targets=[evil] to the command line" in printed
+        if command in ("prepare", "pretrain"):  # the others read no such section
+            assert status == 2 and "add allowed_targets=[evil] to the command line" in printed
         assert trap.untouched()
 
 
@@ -112,7 +143,8 @@ def test_a_package_stays_let_in_for_its_run_where_both_lie(
     stored, bipe, trap, tmp_path, monkeypatch
 ):
     path = stored({"encoding": {"_target_": "evil.Encoding"}, "steps": 1, "name": "own"})
-    status, printed = bipe("pretrain", "--config-file", path, "allowed_targets=[evil]")
+    words = ("--config-file", path, "allowed_targets=[evil]", f"out={tmp_path / 'out'}")
+    status, printed = bipe("pretrain", *words)
     assert status == 0, printed
     assert trap.ran.exists()
     words = ("--prompt", "x", "generate.max_new=1")
@@ -127,24 +159,6 @@ def test_a_package_stays_let_in_for_its_run_where_both_lie(
     monkeypatch.delitem(sys.modules, "evil")
     status, printed = bipe("generate", tmp_path / "out" / "own", *words)
     assert status == 2 and "add allowed_targets=[evil] to the command line" in printed
-
-
-def test_an_engine_that_runs_programs_is_repeated_on_the_command_line(
-    stored, bipe, trap, tmp_path, monkeypatch
-):
-    for name in ("sbatch", "srun", "squeue"):
-        path = tmp_path / "slurm" / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(f"#!/bin/sh\ntouch {trap.ran}\n")
-        path.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path / "slurm"), prepend=":")
-    engine = {"_target_": "train.data.Slurm", "partition": "x"}
-    status, printed = bipe("prepare", "--config-file", stored({"engine": engine}))
-    assert status == 2 and "engine._target_=train.data.Slurm" in printed
-    words = ("engine._target_=train.data.Slurm", 'engine.partition="x\n touch /"')
-    status, printed = bipe("prepare", "--config-file", stored({"engine": engine}), *words)
-    assert status == 2 and "engine.partition must be one line" in printed
-    assert trap.untouched()
 
 
 @pytest.fixture
@@ -169,7 +183,7 @@ def test_a_pickle_in_a_checkpoint_is_not_run(command, theirs, data, bipe, trap):
     path = run / "checkpoints" / "step=00000002.ckpt"
     torch.save({"state_dict": Runs(trap), "x": Runs(trap)}, path)
     path.with_suffix(".json").write_text(json.dumps(checksum(path)))
-    words = ["--config-file", run / "config.yaml"]
+    words = ["--config-file", run / "config.yaml", f"out={run.parent}"]
     if command == "generate":
         words = [f"generate.run={run}", f"data={data}", "generate.prompt=x"]
     status, printed = bipe(command, *words)
@@ -182,7 +196,7 @@ def test_the_configuration_of_a_strangers_run_lets_no_package_in(theirs, bipe, t
     path = run / "checkpoints" / "model" / "config.json"
     about = json.loads(path.read_text())
     about["decoder"]["encoding"] = {"_target_": "evil.Encoding"}
-    path.write_text(json.dumps(about))
+    path.write_text(sealed(about))
     status, printed = bipe("generate", f"generate.run={run}", "generate.prompt=x")
     assert status == 2 and "add allowed_targets=[evil] to the command line" in printed
     assert trap.untouched()

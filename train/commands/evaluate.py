@@ -6,6 +6,7 @@ bipe evaluate evaluate.runs=runs/mine/rope@200                  # a checkpoint o
 bipe evaluate statistics out=runs/mine                          # without a model
 """
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
@@ -17,6 +18,7 @@ from rich.console import Console
 
 from bipe import Decoder
 from bipe.build import build
+from segmenters.wording import escaped
 from train.config import Config
 from train.data.rows.sets import DataSets, read_by
 from train.data.rows.source_segmenter import source_segmenter
@@ -26,11 +28,10 @@ from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.errors import ConfigError, DataError, RunError, nearest
 from train.evals.arithmetic import Arithmetic, has_problems, task_of
 from train.evals.loop import Cell, Job, Measurement, Subject, measure, summary
-from train.evals.perplexity.key_tokens import Evaluator, LongPPL
-from train.evals.perplexity.measure import Perplexity
+from train.evals.perplexity.measure import Evaluator, LongPPL, Perplexity
 from train.evals.perplexity.protocols import Choice
-from train.evals.probes.haystack import Haystack, Texts
 from train.evals.probes.measure import NAMES, Plan, Probe
+from train.evals.probes.trials import Haystack, Texts
 from train.evals.rows import FILE, Journal, left_out
 from train.evals.texts import HeldOut
 from train.evals.variants import variants
@@ -58,13 +59,17 @@ def evaluate(config: Config) -> list[Path]:
     # Runs that read the same levels of the same data have their held-out text in common.
     measured: dict[str, tuple[int, HeldOut, dict[str, Measurement]]] = {}
     jobs: list[Job] = []
+    anew: dict[str, list[str]] = {}  # what is measured anew, and of which runs
     of_runs = data_of_runs(trained, asked=config.data, out=config.out)
     for run, data in zip(trained, of_runs, strict=True):
-        own, levels = replace(config, data=data), read_by(run.notes)
+        config_of_run, levels = replace(config, data=data), read_by(run.notes)
         key = f"{data} {levels}"
         if key not in measured:
-            measured[key] = measured_on(own, **levels)
-        jobs += _jobs(own, run, *measured[key])
+            measured[key] = measured_on(config_of_run, **levels)
+        jobs += _jobs(config_of_run, run, *measured[key], anew=anew)
+    for change, labels in anew.items():
+        listed = ", ".join(labels) if len(labels) < 4 else f"{len(labels)} models"
+        print(escaped(f"bipe: evaluate: {listed}: {change}"), file=sys.stderr)
     measure(jobs, allowed=config.allowed)
     for run in trained:
         rows = Journal(run.folder / FILE).rows_at(run.step)
@@ -75,15 +80,15 @@ def evaluate(config: Config) -> list[Path]:
 def _places(config: Config) -> list[Place]:
     """Return the models to measure: of runs, or the checkpoints of these that are asked for."""
     key, steps = "evaluate.checkpoints", config.evaluate.checkpoints
-    found = find_places(config.evaluate.runs, key="evaluate.runs")
+    places = find_places(config.evaluate.runs, key="evaluate.runs")
     if steps is None:
-        return found
-    asked = config.evaluate.runs
-    if named := list(filter(named_step, [asked] if isinstance(asked, str) else asked)):
+        return places
+    runs = config.evaluate.runs
+    if named := list(filter(named_step, [runs] if isinstance(runs, str) else runs)):
         raise ConfigError(
             f"evaluate.runs={named[0]} is one checkpoint, and {key} names others: remove one"
         )
-    homes = dict.fromkeys(place.home for place in found)
+    homes = dict.fromkeys(place.home for place in places)
     if steps != "all":
         return [at_step(home, step, key=key) for home in homes for step in sorted({*steps})]
     whole = [(home, step_of(path)) for home in homes for path in whole_checkpoints(home)]
@@ -114,17 +119,22 @@ def _jobs(
     vocab_size: int,
     held_out: HeldOut,
     measurements: Mapping[str, Measurement],
+    *,
+    anew: dict[str, list[str]],
 ) -> Iterator[Job]:
-    """Yield the measurements of a run, then those of its variants."""
+    """Yield the measurements of a run, then those of its variants; anew: see `_lengths`."""
     if run.model["vocab_size"] < vocab_size:
         raise DataError(
             f"data={config.data} has a vocabulary of {vocab_size}, but {run.folder} one of "
             f"{run.model['vocab_size']}: it was trained on other data"
         )
     row_length = run.row_length or config.row_length
-    lengths = tuple(factor * row_length for factor in sorted(set(config.evaluate.lengths)))
+    configured = tuple(factor * row_length for factor in sorted(set(config.evaluate.lengths)))
+    lengths = _lengths(config, run, held_out, configured, row_length=row_length, anew=anew)
     subject = Subject(run=run, row_length=row_length, lengths=lengths, held_out=held_out)
     for name, measurement in measurements.items():
+        if isinstance(measurement, Probe) and measurement.lengths is None:
+            measurement = replace(measurement, lengths=configured)
         yield subject, name, measurement
     sweep = config.evaluate.sweep
     if sweep is None:
@@ -138,9 +148,52 @@ def _jobs(
             continue
         for name, measurement in measurements.items():
             if name in _OF_VARIANTS:
-                if isinstance(measurement, Probe):  # use the lengths of the variant
-                    measurement = replace(measurement, lengths=None)
+                if isinstance(measurement, Probe):  # variants have no other lengths
+                    measurement = replace(measurement, lengths=configured)
                 yield stretched, name, measurement
+
+
+def _lengths(
+    config: Config,
+    run: TrainedRun,
+    held_out: HeldOut,
+    configured: tuple[int, ...],
+    *,
+    row_length: int,
+    anew: dict[str, list[str]],
+) -> tuple[int, ...]:
+    """Return the configured lengths and those measured by the same protocol before, in tokens.
+
+    Texts are cut at the longest: all lengths are then measured on the same tokens. `anew` gets what
+    is measured again on others than before, with the run.
+    """
+    if not (held_out.splits and configured):
+        return configured
+    protocol = _filled(Choice, config.evaluate).at(configured[-1], row_length=row_length)
+    begin = f"{protocol.identity}, "
+    before: dict[str, dict[int, str]] = {source: {} for source in held_out.splits}
+    for row in Journal(run.folder / FILE).rows(weights=run.weights):
+        place = (row.measure, row.step, row.variant, row.task)
+        if (
+            place == ("perplexity", run.step, "", "")
+            and row.measurement.startswith(begin)
+            and row.length is not None
+            and row.source in before
+        ):
+            before[row.source][row.length] = row.measurement.removeprefix(begin)
+    lengths = tuple(sorted({*configured, *(at for texts in before.values() for at in texts)}))
+    for source, texts in before.items():
+        limit = config.evaluate.documents
+        new = held_out.excerpts(source, lengths=lengths, limit=limit).identity
+        changed = {length: old for length, old in sorted(texts.items()) if old != new}
+        if changed:
+            at, old = ", ".join(map(str, changed)), "; ".join(dict.fromkeys(changed.values()))
+            anew.setdefault(
+                f"perplexity of {source} at {at} tokens is measured anew, since the scored tokens "
+                f"change: {new}, was: {old}",
+                [],
+            ).append(run.label)
+    return lengths
 
 
 class _LeftOut(Measurement):
@@ -158,9 +211,9 @@ def _measurements(
     if held_out.splits:
         yield "perplexity", _filled(Perplexity, options, choice=_filled(Choice, options))
     if options.long_ppl is not None and held_out.splits:
-        asked, other = options.long_ppl, _evaluator(config, sets)
-        given = {"documents": options.documents, "tokens_per_batch": options.tokens_per_batch}
-        yield "long_ppl", _filled(LongPPL, asked, evaluator=other, **given)
+        long_ppl, other = options.long_ppl, _evaluator(config, sets)
+        limits = {"documents": options.documents, "tokens_per_batch": options.tokens_per_batch}
+        yield "long_ppl", _filled(LongPPL, long_ppl, evaluator=other, **limits)
     for name in options.probes:
         if name not in NAMES:
             raise ConfigError(f"evaluate.probes: {name!r} is not a probe; {nearest(name, NAMES)}")
@@ -175,28 +228,28 @@ def _measurements(
     if options.arithmetic is not None:
         yield "arithmetic", _arithmetic(config, sets, held_out.tokenizer)
     for name, description in options.measurements.items():
-        own = f"evaluate.measurements.{name}"
+        key = f"evaluate.measurements.{name}"
         if name in ("perplexity", "long_ppl", "arithmetic", *NAMES):
-            raise ConfigError(f"{own}: bipe already has a measurement of this name; choose another")
-        yield name, build(description, Measurement, allowed=config.allowed, path=own)
+            raise ConfigError(f"{key}: bipe already has a measurement of this name; choose another")
+        yield name, build(description, Measurement, allowed=config.allowed, path=key)
 
 
 def _evaluator(config: Config, sets: DataSets) -> Evaluator | None:
     """Return the run that decides which tokens are key; None: each model for itself."""
     key = "evaluate.long_ppl.evaluator"
-    asked = config.evaluate.long_ppl
-    if asked is None or (place := asked.evaluator) is None:
+    options = config.evaluate.long_ppl
+    if options is None or (place := options.evaluator) is None:
         return None
-    found = find_place(place, key=key)
-    run = read_run(found)
+    judge = find_place(place, key=key)
+    run = read_run(judge)
     if run.model["vocab_size"] < sets.vocab_size or run.notes.get("tokenizer") != sets.tokenizer:
         raise ConfigError(
-            f"{key}: {found} was trained with a different tokenizer than {config.data}"
+            f"{key}: {judge} was trained with a different tokenizer than {config.data}"
         )
 
     @cache
     def load() -> Decoder:
-        return load_place(found, allowed=config.allowed)[0].eval()
+        return load_place(judge, allowed=config.allowed)[0].eval()
 
     return Evaluator(name=run.label, sha256=run.weights, load=load)
 
@@ -229,8 +282,8 @@ def _arithmetic(config: Config, sets: DataSets, tokenizer: Tokenizer) -> Arithme
     options = config.evaluate.arithmetic
     assert options is not None
     requests = {
-        name: sets.manifests[folder]["request"]["sources"][own]
-        for name, (folder, own) in sets.sources.items()
+        name: sets.manifests[folder]["request"]["sources"][inner]
+        for name, (folder, inner) in sets.sources.items()
     }
     posed = filter(lambda name: has_problems(requests[name]), requests)
     name = options.source or next(posed, next(iter(requests)))

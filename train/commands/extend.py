@@ -24,20 +24,20 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from hydra.core.hydra_config import HydraConfig
 from lightning.fabric.utilities.rank_zero import rank_zero_only
-from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
 from bipe import Decoder, DecoderConfig
-from bipe.build import TARGET, find
+from bipe.build import PARTIAL, TARGET, find
 from bipe.extension import STRATEGY, Extension, Retrofit, Unrecorded, extend_config
+from train.commands import pretrain
+from train.commands.before import needs
 from train.commands.pretrain import fit_of, refuse_long_rows, rows_of
-from train.config import Config, allowed_prefixes, slug
+from train.config import Config, slug
 from train.data.rows.datamodule import LMDataModule
 from train.data.rows.loader import RowLoader
 from train.data.store.folder import MANIFEST, folders_of
-from train.errors import ConfigError
+from train.errors import ConfigError, RunError, UserError
 from train.fit import runs
 from train.fit.checkpoints import find_place
 from train.fit.checkpoints.reading import BaseRun, find_base_run
@@ -48,79 +48,94 @@ from train.fit.watching.counts import IndexCounts, summary_of
 
 log = logging.getLogger("bipe")
 _COUNTED, _AT_ONCE = 1_000_000, 16_384  # tokens whose positions are counted, and of a batch of them
+_ROW_LENGTH = 512  # tokens, in a plan whose checkpoint is not there yet to tell
+_DEFAULTS = {"model": "small", "encoding": "bipe_rope"}  # of conf/config.yaml
 _Command = Literal["extend", "retrofit"]
 
 
-def completed(config: DictConfig) -> DictConfig:
-    """Fill in the checkpoint's model, encoding and data; ConfigError for other weights."""
-    checkpoint, options = str(config.checkpoint), config.get("extend")
-    allowed = allowed_prefixes(list(config.get("allowed_targets") or []))
-    base = find_base_run(checkpoint, key="checkpoint", allowed=allowed)
-    known = options.get("sha256") if isinstance(options, DictConfig) else None
-    if known not in (None, base.sha256):
+def base_of(config: Config) -> BaseRun:
+    """Return the run to start from; ConfigError for other weights than those asked for."""
+    needs.require_run(config.checkpoint, key="checkpoint")
+    base = find_base_run(str(config.checkpoint), key="checkpoint", allowed=config.allowed)
+    if config.extend.sha256 not in (None, base.sha256):
         raise ConfigError(
-            f"extend.sha256 is {known}, but that of {checkpoint} is {base.sha256}: its weights "
-            "differ. Name the checkpoint with this sha256, or set extend.sha256=null"
+            f"extend.sha256 is {config.extend.sha256}, but that of {config.checkpoint} is "
+            f"{base.sha256}: its weights differ. Name the checkpoint with this sha256, or set "
+            "extend.sha256=null"
         )
-    _report_overruled_choices()
+    return base
+
+
+def settled(
+    config: Config, *, base: BaseRun | None = None, notes: list[str] | None = None
+) -> Config:
+    """Return the configuration with what its checkpoint decides; all of it is checked.
+
+    notes: of a plan, gets what is assumed of a checkpoint or data that are not there yet.
+    """
+    try:
+        config = config.on(_of_checkpoint(config, base or base_of(config)))
+    except UserError as fault:
+        named = isinstance(config.checkpoint, str)
+        if notes is None or not isinstance(fault, RunError if named else ConfigError):
+            raise
+        note = f"{fault}; planned for the model and encoding of the configuration"
+        assumed = {"data": config.data or f"{config.out}/data"}
+        if config.row_length is None:  # retrofit has the checkpoint's
+            assumed["row_length"] = _ROW_LENGTH
+            note += f", row_length={_ROW_LENGTH}"
+        notes.append(note)
+        config = config.on(assumed)
+    return pretrain.settled(config, notes=notes)
+
+
+def _of_checkpoint(config: Config, base: BaseRun) -> dict[str, Any]:
+    """Return model, encoding, data and rows as the checkpoint decides them, by key."""
+    for group, default in _DEFAULTS.items():  # those of the command line are refused earlier
+        if (choice := config.choices.get(group)) not in (None, default):
+            say(f"{group}={choice} of the experiment is ignored: the checkpoint sets it")
     sizes = dataclasses.asdict(base.model.config)
-    encoding = sizes.pop("encoding")
     target = f"{DecoderConfig.__module__}.{DecoderConfig.__qualname__}"
-    config = config.copy()
-    read = config.get("steps") != 0 and config.get("task") is None  # by scrolls, if it has to be
-    if config.get("data") is None and base.data is None and read:
-        raise ConfigError(f"{checkpoint} does not name its training data; set data=FOLDER")
-    filled = {
-        "model": {TARGET: target, "_partial_": True} | sizes,
-        "encoding": encoding,
+    decided = {
+        "encoding": sizes.pop("encoding"),
+        "model": {TARGET: target, PARTIAL: True} | sizes,
         "extend.sha256": base.sha256,
     }
-    if config.get("data") is None:  # without steps no data is read
-        filled["data"] = "${out}/data" if base.data is None else base.data
-    if config.get("row_length") is None:
-        filled["row_length"] = base.notes.get("row_length")
-    if (level := base.notes.get("level")) is not None and config.rows.get("level") is None:
-        filled["rows.level"] = level
+    if config.data is None and base.data is None and config.steps and config.task is None:
+        raise ConfigError(f"{config.checkpoint} does not name its training data; set data=FOLDER")
+    if config.data is None:  # without steps no data is read; scrolls has examples
+        decided["data"] = f"{config.out}/data" if base.data is None else base.data
+    if config.row_length is None:
+        decided["row_length"] = base.notes.get("row_length")
+    if config.rows.level is None and base.notes.get("level") is not None:
+        decided["rows.level"] = base.notes["level"]
     coarser = base.notes.get("coarser")
-    if isinstance(coarser, list) and config.rows.get("coarser") is None:
-        filled["rows.coarser"] = coarser
-    for key, value in filled.items():
-        OmegaConf.update(config, key, value, merge=False, force_add=True)
-    return config
+    if config.rows.coarser is None and isinstance(coarser, list):
+        decided["rows.coarser"] = coarser
+    return decided
 
 
-def _report_overruled_choices() -> None:
-    """Report ignored choices of an experiment; those of the command line are refused earlier."""
-    if not HydraConfig.initialized():  # --config-file, or composed in Python
-        return
-    chosen = HydraConfig.get().runtime.choices
-    for group, default in (("model", "small"), ("encoding", "bipe_rope")):
-        if chosen.get(group) not in (None, default):
-            say(f"{group}={chosen[group]} of the experiment is ignored: the checkpoint sets it")
-
-
-def retrofit(config: Config, *, stored: Mapping[str, Any]) -> Path:
+def retrofit(config: Config) -> Path:
     """Teach segments, and return the run's folder: `extend` with other defaults."""
-    return extend(config, stored=stored, command="retrofit")
+    return extend(config, command="retrofit")
 
 
-def extend(config: Config, *, stored: Mapping[str, Any], command: _Command = "extend") -> Path:
-    """Stretch, fine-tune, and return the run's folder. stored: the configuration to keep there."""
-    assert config.checkpoint is not None
-    base = find_base_run(config.checkpoint, key="checkpoint", allowed=config.allowed)
+def extend(config: Config, *, command: _Command = "extend") -> Path:
+    """Stretch, fine-tune, and return the run's folder."""
+    base = base_of(config)
+    config = settled(config, base=base)
     done = stretched(base, config)
     folder = folder_of(config, base, config.name or default_name(config))
     notes = {"first_row_length": runs.first_row_length(base.notes)}
     start = start_of(base, done, notes, config=config)
-    stored = dict(stored) | {"encoding": start.decoder.encoding}
     if config.steps == 0:
-        return write_base(start, base, config, folder=folder, stored=stored, command=command)
+        return write_base(start, base, config, folder=folder, command=command)
     rows = rows_of(config)
     base.refuse_other_data(rows.sets)
     refuse_long_rows(rows)
     share = _report_long_documents(rows, steps=config.steps, before=base.notes.get("row_length"))
     start = dataclasses.replace(start, notes={**start.notes, "long_documents": share})
-    fit = fit_of(config, folder=folder, stored=stored, command=command)
+    fit = fit_of(config, folder=folder, command=command, encoding=start.decoder.encoding)
     return train_model(fit, start, rows=rows)
 
 
@@ -140,20 +155,20 @@ def stretched(base: BaseRun, config: Config) -> Extension | None:
         raise ConfigError(
             "extend.unit and stretch.original_length both set the original length; remove one"
         )
-    made = functools.partial(
+    scheme = functools.partial(
         extend_config, base.model.config, description, unit=unit, allowed=config.allowed
     )
     try:
         try:
-            return made(notes=base.notes)
+            return scheme(notes=base.notes)
         except Unrecorded as fault:
             row_length = config.row_length if issubclass(kind, Retrofit) else None
             notes = counted_notes(base, config, row_length=row_length, lacking=fault)
-            return made(notes=notes)
+            return scheme(notes=notes)
     except ValueError as fault:
-        own = any(str(fault).startswith(f"{key} must") for key in description)
+        is_named = any(str(fault).startswith(f"{key} must") for key in description)
         cure = "; longer rows alone need no stretch: stretch=null" * ("cannot be" in str(fault))
-        raise ConfigError(f"{'stretch.' if own else f'{base.home}: '}{fault}{cure}") from fault
+        raise ConfigError(f"{'stretch.' if is_named else f'{base.home}: '}{fault}{cure}") from fault
 
 
 def counted_notes(
@@ -173,14 +188,14 @@ def counted_notes(
     rows = rows_of(dataclasses.replace(config, row_length=length, rows=plain, epochs=None))
     base.refuse_other_data(rows.sets)
     refuse_long_rows(rows)
-    found = _positions(rows)
-    token, segment = (found[name]["p99.9"] + 1 for name in ("token", "segment"))
+    counts = _positions(rows)
+    token, segment = (counts[name]["p99.9"] + 1 for name in ("token", "segment"))
     where = f"rows of {length} tokens of {rows.sets.folder}"
     say(
         f"{base.home} does not record the positions of its training; counted in {where}: "
         f"{token / segment:.1f} tokens per segment, {segment} segments per row"
     )
-    return {**base.notes, "positions": {**found, "segment": {**found["segment"], "rows": where}}}
+    return {**base.notes, "positions": {**counts, "segment": {**counts["segment"], "rows": where}}}
 
 
 def _positions(rows: LMDataModule) -> dict[str, dict[str, int]]:
@@ -228,7 +243,8 @@ def start_of(
 
 def _report_reach(base: BaseRun, config: Config) -> None:
     """Report the length that a factor is for, if rows are trained that have another."""
-    factor, length = (config.stretch or {}).get("factor"), runs.first_row_length(base.notes)
+    factor = config.stretch and config.stretch.get("factor")
+    length = runs.first_row_length(base.notes)
     if not (factor and length and config.steps) or round(factor * length) == config.row_length:
         return
     say(
@@ -239,24 +255,22 @@ def _report_reach(base: BaseRun, config: Config) -> None:
 
 def _weights(base: BaseRun, decoder: DecoderConfig, allowed: tuple[str, ...]) -> dict[str, Tensor]:
     """Return the base run's weights; what only the new encoding has starts at zero."""
-    known = base.model.state_dict()
+    weights = base.model.state_dict()
     with torch.device("meta"):
         shapes = Decoder(decoder, allowed=allowed).state_dict()
     dtype = base.model.tokens.weight.dtype
     return {
-        name: known[name] if name in known else torch.zeros(each.shape, dtype=dtype)
-        for name, each in shapes.items()
+        name: weights[name] if name in weights else torch.zeros(weight.shape, dtype=dtype)
+        for name, weight in shapes.items()
     }
 
 
-def write_base(
-    start: Start, base: BaseRun, config: Config, *, folder: Path, stored: Mapping[str, Any],
-    command: str,
-) -> Path:  # fmt: skip
+def write_base(start: Start, base: BaseRun, config: Config, *, folder: Path, command: str) -> Path:
     """Write a run folder with the base run's weights; its notes are kept, since they still hold."""
     model = Decoder(start.decoder, allowed=config.allowed)
     model.load_state_dict(start.weights or {})
     notes = {**base.notes, **start.notes}
+    stored = config.on({"encoding": start.decoder.encoding}).as_plain()
     return write_untrained(
         model, notes, files=read_files(base.folder), folder=folder, config=stored,
         command=command,
@@ -287,20 +301,23 @@ def _report_long_documents(rows: LMDataModule, *, steps: int, before: Any) -> fl
 
     Documents in a row do not attend to each other: only long ones have positions that are new.
     """
-    found = rows.statistics(steps=steps)
-    read = sum(each.read * (1 - each.padding) for each in found)
-    share = sum(each.read * (1 - each.padding) * each.long_documents for each in found) / read
+    statistics = rows.statistics(steps=steps)
+    read = sum(source.read * (1 - source.padding) for source in statistics)
+    share = (
+        sum(source.read * (1 - source.padding) * source.long_documents for source in statistics)
+        / read
+    )
     say(
         f"{share:.1%} of tokens come from documents of at least row_length ({rows.row_length}; "
         f"the checkpoint had {before})"
     )
     if not share:
-        ends = [each.data.document_ends for each in rows.order().rows]
+        ends = [row.data.document_ends for row in rows.order().rows]
         log.warning(
             "no document has row_length=%d tokens (the longest: %d): positions beyond that are "
             "not trained; choose a shorter row_length, or data with longer documents",
             rows.row_length,
-            max(int(np.diff(each, prepend=0).max()) for each in ends),
+            max(int(np.diff(row, prepend=0).max()) for row in ends),
         )
     return share
 

@@ -10,6 +10,7 @@ The text is shown as it is generated. Without a terminal the output is only the 
 
 import codecs
 import functools
+import io
 import logging
 import os
 import sys
@@ -28,7 +29,7 @@ from segmenters import Segmenter, TokenMarker
 from segmenters.wording import counted, visible
 from train.config import Config
 from train.config.sections import Generate, Scrolls
-from train.data.reading.encodings import decode
+from train.data.reading.encodings import decode, fault_of
 from train.data.rows.sets import DataSets, read_by
 from train.data.rows.source_segmenter import (
     CURE,
@@ -149,15 +150,15 @@ def segmenter_of(
     """
     options: Generate | Scrolls = getattr(config, section)
     if options.segmenter is not None:
-        made = built(options.segmenter, option=f"{section}.segmenter")
+        segmenter = built(options.segmenter, option=f"{section}.segmenter")
         levels: tuple[int, ...] = (0,)
-        stored = {"levels": len(made.level_names), "level_names": [*made.level_names]}
+        stored = {"levels": len(segmenter.level_names), "level_names": [*segmenter.level_names]}
         try:
             levels = levels_read(stored, **read_by(run.notes), what=f"{section}.segmenter: ")
         except DataError:  # one without that level is followed at its finest
             if run.model.levels > 1:
                 raise
-        return at_levels(made, levels)
+        return at_levels(segmenter, levels)
     wish: dict[str, Any] = {"source": options.source, "text": text, "name": name}
     wish |= {"allowed": config.allowed, "section": section}
     if sets is None:
@@ -204,16 +205,16 @@ def read_prompt(options: Generate) -> str:
         if sys.stdin.isatty():
             print("bipe: type the prompt, then press Ctrl-D", file=sys.stderr)
         data = sys.stdin.buffer.read()
-    found = decode(data)
-    if found.replaced:
-        raise ConfigError(f"{key}: not UTF-8 at byte {found.first}; convert it first")
-    if found.zeros:
+    decoded = decode(data)
+    if decoded.replaced:
+        raise ConfigError(f"{key}: not UTF-8{fault_of(io.BytesIO(data))}; convert it first")
+    if decoded.zeros:
         raise ConfigError(
-            f"{key}: contains {counted(found.zeros, 'zero or control byte')}, no text"
+            f"{key}: contains {counted(decoded.zeros, 'zero or control byte')}, no text"
         )
-    if found.encoding:
-        print(f"bipe: {key}: read as {found.encoding}", file=sys.stderr)
-    text = found.text
+    if decoded.encoding:
+        print(f"bipe: {key}: read as {decoded.encoding}", file=sys.stderr)
+    text = decoded.text
     if options.prompt is None:
         text = text.removesuffix("\n").removesuffix("\r")
     if not text:

@@ -6,7 +6,9 @@ bipe prepare segmenter@corpus.sources.text.segmenter=auto --limit 100
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +19,22 @@ from train.data.preparing.merge import left_out_of
 from train.data.preparing.prepare import Prepared, describe, prepare
 from train.data.preparing.source import Corpus
 from train.data.preparing.statistics import sentences
+from train.data.reading.documents import Document, Reader
 from train.data.reading.repositories import Repositories
+from train.data.reading.split import Split
 from train.disk.manifest import SPLITS
 from train.errors import ConfigError
 
 _WARNED = 0.01  # the least share of characters to warn of
+_TRIED = 500  # documents that a cure is tried on
 
 
 def prepare_data(config: Config) -> Prepared | None:
     """Prepare the corpus and print a summary; with dry_run, print what would be done."""
     if not isinstance(config.data, str):
         raise ConfigError(f"data must be one folder to prepare, was: {config.data}")
-    corpus, engine = config.build("corpus"), config.build("engine")
+    assert config.corpus is not None
+    corpus, engine = config.corpus.built, config.engine.built
     options: dict[str, Any] = {"limit": config.limit, "if_exists": config.if_exists}
     if config.dry_run:
         print(describe(corpus, out=Path(config.data), engine=engine, **options))
@@ -37,7 +43,7 @@ def prepare_data(config: Config) -> Prepared | None:
 
 
 def _print(prepared: Prepared, corpus: Corpus) -> Prepared:
-    sources = {name: each["splits"] for name, each in prepared.manifest["sources"].items()}
+    sources = {name: source["splits"] for name, source in prepared.manifest["sources"].items()}
     lacks = {name: told for name in sources if (told := _lacking(corpus, name, sources[name]))}
     state = "written, and lacks documents" if lacks else "ready"
     print(f"{prepared.folder} is {'already prepared' if prepared.kept else state}:")
@@ -46,13 +52,13 @@ def _print(prepared: Prepared, corpus: Corpus) -> Prepared:
         tokens, segments = (
             sum(split[key] for split in splits.values()) for key in ("tokens", "segments")
         )
-        documents = {each: splits.get(each, {}).get("documents", 0) for each in SPLITS}
+        documents = _documents(splits)
         within = prepared.manifest["request"]["sources"][name]["split"].get("within")
         # With `within` each document is in every split.
         total = max(documents.values()) if within else sum(documents.values())
-        each = ", ".join(f"{count:,} for {split}" for split, count in documents.items())
+        counts = ", ".join(f"{count:,} for {split}" for split, count in documents.items())
         print(
-            f"  {name}: {counted(total, 'document')} ({each}), {counted(tokens, 'token')}, "
+            f"  {name}: {counted(total, 'document')} ({counts}), {counted(tokens, 'token')}, "
             f"{tokens / max(1, segments):.1f} tokens per segment"
         )
         if split := stated.get("split"):
@@ -69,7 +75,18 @@ def _print(prepared: Prepared, corpus: Corpus) -> Prepared:
         _print_done(name, stated.get("done", {}))
     for name, told in lacks.items():
         print(f"bipe: warning: {name}: {told}", file=sys.stderr)
+    untested = [name for name in sources if not _documents(sources[name])["validation"]]
+    if untested:
+        print(
+            f"bipe: warning: {', '.join(untested)}: no document for validation; to train without, "
+            "set rows.validation_rows=0",
+            file=sys.stderr,
+        )
     return prepared
+
+
+def _documents(splits: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+    return {split: splits.get(split, {}).get("documents", 0) for split in SPLITS}
 
 
 def _lacking(corpus: Corpus, name: str, splits: Mapping[str, Mapping[str, int]]) -> str:
@@ -77,9 +94,9 @@ def _lacking(corpus: Corpus, name: str, splits: Mapping[str, Mapping[str, int]])
     split = corpus.sources[name].split or corpus.split
     shares = (1 - split.validation - split.test, split.validation, split.test)
     none = [
-        each
-        for each, share in zip(SPLITS, shares, strict=True)
-        if share > 1e-9 and not splits.get(each, {}).get("documents")
+        split
+        for split, share in zip(SPLITS, shares, strict=True)
+        if share > 1e-9 and not splits.get(split, {}).get("documents")
     ]
     if not none:
         return ""
@@ -87,12 +104,36 @@ def _lacking(corpus: Corpus, name: str, splits: Mapping[str, Mapping[str, int]])
     missing = f"no document for {' and '.join(none)}, since"
     if split.within is True:
         return f"{missing} all are too short to be split; add more or longer ones"
-    whole = isinstance(corpus.sources[name].documents, Repositories)
-    draw = "Draw" if whole else f"Split each of them by {key}.within=true, draw"
+    source = corpus.sources[name]
+    cures = [
+        *_cures(source.split or corpus.split, source.documents, key),
+        "add more or longer documents",
+    ]
+    listed = " or ".join(filter(None, (", ".join(cures[:-1]), cures[-1])))
     return (
-        f"{missing} whole documents are drawn. {draw} more by {key}.validation=0.2 "
-        f"{key}.test=0.2 (and add if_exists=overwrite), or add documents"
+        f"{missing} whole documents are drawn. {listed[0].upper()}{listed[1:]} "
+        "(with if_exists=overwrite)"
     )
+
+
+def _cures(split: Split, reader: Reader, key: str) -> Iterator[str]:
+    """Yield what gives every split a document, of what helps with the documents that there are."""
+    read = (
+        document
+        for document in reader.read()
+        if isinstance(document, Document) and document.text.strip()
+    )
+    documents = [*islice(read, _TRIED)]
+    wanted = {name for name in SPLITS[1:] if getattr(split, name)} | {SPLITS[0]}
+    inside = replace(split, within=True, ids={})
+    pieces = (piece for document in documents for piece in inside.pieces(document))
+    if not isinstance(reader, Repositories) and wanted <= {inside.of(piece.id) for piece in pieces}:
+        yield f"split each of them by {key}.within=true"
+    for share in (0.2, 0.4):
+        drawn = replace(split, validation=share, test=share, within=False)
+        if wanted <= {drawn.of(document.id) for document in documents}:
+            yield f"draw more by {key}.validation={share} {key}.test={share}"
+            return
 
 
 def _print_done(name: str, done: Mapping[str, Mapping[str, int]]) -> None:

@@ -6,43 +6,60 @@ bipe pretrain --plan experiment=pile_151m_bipe_rope             # memory, days, 
 """
 
 import functools
-from collections.abc import Iterator, Mapping
-from dataclasses import fields, replace
+from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
 
 import lightning
 import torch
 
-from bipe.build import TARGET, find
 from bipe.decoder import DecoderConfig
 from bipe.encodings.base import as_scheme, levels_of
 from bipe.positions import Positions
 from train.config import Config, encoding_name, slug
-from train.config.sections import LOGGER
 from train.data.rows.datamodule import LMDataModule
-from train.errors import ConfigError, as_config_error
+from train.errors import ConfigError, UserError, as_config_error
 from train.fit.entry import Fit
 from train.fit.machine import placed, precision_of
 from train.fit.module import Training
 from train.fit.optim import optimizer_of
 from train.fit.runs import RESUMES
 from train.fit.training import Start, train_model
-from train.fit.watching.loggers import RunLogger
 from train.ranks import world
 
 
-def pretrain(config: Config, *, stored: Mapping[str, Any]) -> Path:
-    """Train and return the run's folder. stored: the configuration to keep there."""
+def pretrain(config: Config) -> Path:
+    """Train and return the run's folder."""
     for key in ("checkpoint", "stretch"):
         if getattr(config, key) is not None:
             raise ConfigError(f"{key} is for training a trained model further: use bipe extend")
+    config = settled(config)
     folder = Path(config.out) / (config.name or default_name(config))
     rows = rows_of(config)
     refuse_long_rows(rows)
     start = Start(decoder=decoder_of(config, vocab_size=rows.vocab_size))
-    fit = fit_of(config, folder=folder, stored=stored, command="pretrain")
-    return train_model(fit, start, rows=rows)
+    return train_model(fit_of(config, folder=folder, command="pretrain"), start, rows=rows)
+
+
+def settled(config: Config, *, notes: list[str] | None = None) -> Config:
+    """Return the configuration with the steps that its epochs come to; all of it is checked.
+
+    notes: of a plan, gets what is assumed where there is no data yet.
+    """
+    if config.epochs is not None:
+        try:
+            config = config.on({"steps": rows_of(config).epoch_steps()})
+        except (UserError, OSError) as fault:
+            if notes is None or isinstance(fault, ConfigError):
+                raise
+            notes.append(
+                f"epochs={config.epochs} cannot be counted before there is data; planned for "
+                f"steps={config.steps}"
+            )
+            config = config.on({"epochs": None})
+    config.check()
+    return config
 
 
 def default_name(config: Config, *, changed: str = "", seeded: bool = False) -> str:
@@ -53,10 +70,9 @@ def default_name(config: Config, *, changed: str = "", seeded: bool = False) -> 
 
 def check_trial(config: Config) -> None:
     """Raise ConfigError or DataError for what a run of a sweep would be refused for later."""
-    for key in ("optimizer", "schedule"):
-        config.build(key)
+    config.schedule.built(0)
     with as_config_error("optimizer: "):
-        optimizer_of(config.build("optimizer"), [("one", torch.nn.Parameter(torch.zeros(1)))])
+        optimizer_of(config.optimizer.built, [("one", torch.nn.Parameter(torch.zeros(1)))])
     if config.checkpoint is None:
         rows = rows_of(config)
         refuse_long_rows(rows)
@@ -67,11 +83,14 @@ def fit_of(
     config: Config,
     *,
     folder: Path,
-    stored: Mapping[str, Any],
     command: Literal["pretrain", "extend", "retrofit", "scrolls"],
     best: bool = False,
+    encoding: Mapping[str, Any] | None = None,
 ) -> Fit:
-    """Return how the run trains. best: keep the weights of the lowest validation loss."""
+    """Return how the run trains.
+
+    best: keep the weights of the lowest validation loss. encoding: that of a stretched model.
+    """
     resumed = folder if config.if_exists in RESUMES else None
     trainer = placed(config.trainer, world())
     precision = precision_of(
@@ -80,50 +99,33 @@ def fit_of(
         width=int(config.model.get("width", 768)),
         alone=trainer.get("devices") in (1, "1") and trainer.get("num_nodes", 1) == 1,
     )
-    trainer |= {"precision": precision}
-    config = replace(config, trainer=trainer)
-    loggers_of(config)
-    made = {
-        "optimizer": config.build("optimizer"),
-        "schedule": config.build("schedule"),
-        "draw": config.build("positions") if config.positions else None,
+    decided: dict[str, Any] = {"trainer.precision": precision}
+    config = config.on(decided if encoding is None else decided | {"encoding": encoding})
+    options = {
+        "optimizer": config.optimizer.built,
+        "schedule": config.schedule.built,
+        "draw": config.positions.built if config.positions else None,
         "z_loss": float(config.z_loss),
         "label_smoothing": float(config.label_smoothing),
     }
-    names = {field.name for field in fields(Training)} - made.keys()
+    names = {field.name for field in fields(Training)} - options.keys()
     return Fit(
         config=config,
-        stored={**stored, "trainer": {**stored["trainer"], "precision": precision}},
         folder=folder,
-        training=Training(**made, **{name: getattr(config, name) for name in names}),
+        training=Training(**options, **{name: getattr(config, name) for name in names}),
         callbacks=callbacks_of(config),
         command=command,
         best=best,
     )
 
 
-def loggers_of(config: Config) -> Mapping[str, Any]:
-    """Return the descriptions of the loggers; MissingPackage if one needs what is not there."""
-    for name, description in _named_calls("logger", config.logger):
-        kind = find(description[TARGET], LOGGER, allowed=config.allowed)
-        if issubclass(kind, RunLogger):
-            kind.require(f"logger={name}")
-    return config.logger
-
-
 def callbacks_of(config: Config) -> list[lightning.Callback]:
     """Return the callbacks; those that need the configuration get it."""
-    made = []
-    for name, _ in _named_calls("callbacks", config.callbacks):
-        made.append(config.build("callbacks")[name])
-    return [each(config=config) if isinstance(each, functools.partial) else each for each in made]
-
-
-def _named_calls(key: str, section: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for name, description in section.items():
-        if TARGET not in description:
-            raise ConfigError(f"{key}.{name} must name a class with {TARGET}, was: {description}")
-        yield name, description
+    callbacks = [call.built for call in config.callbacks.values()]
+    return [
+        callback(config=config) if isinstance(callback, functools.partial) else callback
+        for callback in callbacks
+    ]
 
 
 def rows_of(config: Config) -> LMDataModule:
@@ -146,12 +148,12 @@ def decoder_of(config: Config, *, vocab_size: int) -> DecoderConfig:
     if "encoding" in config.model:
         raise ConfigError("model.encoding cannot be set; set encoding instead")
     sizes = {key: value for key, value in config.model.items() if not key.startswith("_")}
-    own = sizes.setdefault("vocab_size", vocab_size)
-    if own < vocab_size:
+    size = sizes.setdefault("vocab_size", vocab_size)
+    if size < vocab_size:
         raise ConfigError(
-            f"model.vocab_size must be at least that of the data ({vocab_size}), was: {own}"
+            f"model.vocab_size must be at least that of the data ({vocab_size}), was: {size}"
         )
-    built = config.build("encoding")  # so that an error names its key
+    built = config.encoding.built  # so that an error names its key
     with as_config_error("encoding: "), torch.no_grad():  # rotations of two levels may not combine
         scheme = as_scheme(built)
         nothing = torch.zeros(1, 1, dtype=torch.uint8)

@@ -9,8 +9,7 @@ Tokenizer and segmenter are those of the run's training data. A run folder is wr
 
     RUN/scrolls/SPLIT/journal.jsonl    predictions as they are made; decoding resumes from here
     RUN/scrolls/SPLIT/TASK.json        the official format, checked
-    RUN/scrolls/SPLIT/scores.json      scores, statistics, what was cut
-    RUN/evaluation.jsonl               the same numbers as rows, for the report
+    RUN/evaluation.jsonl               scores, lengths, what was cut, as rows for the report
     OUT/scrolls.json                   all runs of the folder, grouped over seeds
 
 Two forms take keys but no configuration; exit status 1: faults found, 2: cannot be done. validate
@@ -20,11 +19,12 @@ the predictions of all seven tasks, from the runs in `out`, as the CSV to submit
 
 import json
 import logging
+import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import torch
 from lightning.fabric.utilities.rank_zero import rank_zero_only
@@ -34,7 +34,16 @@ from bipe.checkpoint import WEIGHTS, load_model
 from bipe.generation import Beams
 from segmenters.wording import counted
 from train import stop
-from train.commands.extend import folder_of, say, start_of, strategy_name, stretched, write_base
+from train.commands import extend
+from train.commands.extend import (
+    base_of,
+    folder_of,
+    say,
+    start_of,
+    strategy_name,
+    stretched,
+    write_base,
+)
 from train.commands.generate import is_whole, segmenter_of, tokenizer_of
 from train.commands.pretrain import fit_of
 from train.config import Config
@@ -43,22 +52,18 @@ from train.data.rows.datamodule import LMDataModule
 from train.data.rows.sets import DataSets
 from train.data.store.folder import MANIFEST, folders_of
 from train.disk.files import sha256, write_changed
-from train.errors import ConfigError, DataError, as_config_error, nearest
+from train.errors import ConfigError, DataError, as_config_error
 from train.evals.rows import FILE, Journal, key_of, of_run
-from train.evals.scoring.benchmark import (
-    FORMAT,
-    SCORES,
+from train.evals.scoring import (
+    Outputs,
     as_json,
     find_scores,
     over_seeds,
-    prediction_statistics,
-    rows_of,
-    score,
     table,
 )
 from train.fit import runs
 from train.fit.checkpoints import Place, find_place
-from train.fit.checkpoints.reading import BaseRun, find_base_run
+from train.fit.checkpoints.reading import BaseRun
 from train.fit.trained_run import read_run
 from train.fit.training import train_model
 from train.tasks.scrolls.archives import TASKS, find_task
@@ -71,19 +76,20 @@ from train.tasks.scrolls.submission import (
     write_predictions,
     write_submission,
 )
+from train.words import Words
 
 log = logging.getLogger("bipe")
 
 
-def scrolls(config: Config, *, stored: Mapping[str, Any]) -> Path:
-    """Fine-tune, decode, score, and return the run's folder. stored: the configuration to keep."""
+def scrolls(config: Config) -> Path:
+    """Fine-tune, decode, score, and return the run's folder."""
+    base = base_of(config)
+    config = settled(config, base=base)
     task = _task(config)
     if config.rows.prompt_level != OUTPUT_LEVEL:
         raise ConfigError("bipe scrolls needs rows=examples")
     _decoding(config, task)  # checked before hours of training
     room = _room(config, task)
-    assert config.checkpoint is not None
-    base = find_base_run(config.checkpoint, key="checkpoint", allowed=config.allowed)
     sets = _data_of(config, base)
     if base.model.levels > 1:
         raise ConfigError(
@@ -101,19 +107,29 @@ def scrolls(config: Config, *, stored: Mapping[str, Any]) -> Path:
     if decoded and encoding.endswith((".Bilevel", ".Chain")):  # a flat one needs no segments
         _refuse_unfollowed(encoder, decoded)
     name = config.name or default_name(config)
-    model = name.removesuffix(f"_seed{config.seed}").removesuffix(f"_{task.name}")
     folder = folder_of(config, base, name)
-    _train(config, task, base, encoder, folder=folder, stored=stored)
-    if rank_zero_only.rank == 0 and decoded:  # type: ignore[attr-defined]
+    _train(config, task, base, encoder, folder=folder)
+    finished = not config.steps or (folder / runs.MODEL).is_dir()  # else a callback stopped it
+    if rank_zero_only.rank == 0 and decoded and finished:  # type: ignore[attr-defined]
         with runs.in_use(folder, command="scrolls"):
-            _decode(config, task, encoder, decoded, of=len(whole), folder=folder, model=model)
+            _decode(config, task, encoder, decoded, of=len(whole), folder=folder)
         out = Path(config.out)
         if models := over_seeds(find_scores(out)):
             write_changed(out / "scrolls.json", as_json(models))
             say(table(models))
         other = " (the same command with scrolls.split=test decodes that split)"
-        say(f"next       bipe report out={out}{other * (config.scrolls.split != 'test')}")
+        command = shlex.join(["bipe", "report", f"out={out}"])
+        say(f"next       {command}{other * (config.scrolls.split != 'test')}")
     return folder
+
+
+def settled(
+    config: Config, *, base: BaseRun | None = None, notes: list[str] | None = None
+) -> Config:
+    """Return the configuration with what its checkpoint decides, as `extend.settled`."""
+    if config.epochs is not None:
+        raise ConfigError("epochs must be null for bipe scrolls; set steps instead")
+    return extend.settled(config, base=base, notes=notes)
 
 
 def default_name(config: Config, *, changed: str = "", seeded: bool = True) -> str:
@@ -127,13 +143,13 @@ def default_name(config: Config, *, changed: str = "", seeded: bool = True) -> s
 def _task(config: Config) -> Task:
     if not config.task or TARGET not in config.task:
         raise ConfigError("bipe scrolls needs task=NAME, one of conf/task (task=qmsum path=ZIP)")
-    return cast(Task, config.build("task"))
+    return cast(Task, config.task.built)
 
 
 def _data_of(config: Config, base: BaseRun) -> DataSets | None:
     """Return the data of the run; None if they are gone, and its model has what is needed."""
     ours = config.data in (base.data, f"{config.out}/data")  # nobody set others
-    gone = not all((each / MANIFEST).is_file() for each in folders_of(config.data).values())
+    gone = not all((folder / MANIFEST).is_file() for folder in folders_of(config.data).values())
     if ours and gone and is_whole(base, config.scrolls):
         return None
     sets = DataSets(config.data, level=base.notes.get("level"))
@@ -159,10 +175,10 @@ def _examples_of_split(config: Config, task: Task) -> Sequence[Example]:
         return []
     if split not in SPLITS:
         raise ConfigError(f"scrolls.split must be one of {', '.join(SPLITS)}, was: {split!r}")
-    found = task.examples(split)
-    if not found:
+    examples = task.examples(split)
+    if not examples:
         raise DataError(f"task {task.name}: split {split} has no examples")
-    return found
+    return examples
 
 
 def _refuse_unfollowed(encoder: Encoder, examples: Sequence[Example]) -> None:
@@ -187,7 +203,6 @@ def _train(
     encoder: Encoder,
     *,
     folder: Path,
-    stored: Mapping[str, Any],
 ) -> None:
     start = start_of(
         base,
@@ -195,9 +210,8 @@ def _train(
         {"task": dict(config.task or {}), "level": base.notes.get("level")},
         config=config,
     )
-    stored = dict(stored) | {"encoding": start.decoder.encoding}
     if config.steps == 0:
-        write_base(start, base, config, folder=folder, stored=stored, command="scrolls")
+        write_base(start, base, config, folder=folder, command="scrolls")
         return
     prepared = prepare_examples(
         task, encoder=encoder, out=Path(config.scrolls.examples), limit=config.limit
@@ -214,16 +228,17 @@ def _train(
         **{**config.rows.values(), "level": None},  # examples hold the level of the base run
     )
     best = config.scrolls.select == "best"
-    fit = fit_of(config, folder=folder, stored=stored, command="scrolls", best=best)
+    encoding = start.decoder.encoding
+    fit = fit_of(config, folder=folder, command="scrolls", best=best, encoding=encoding)
     train_model(fit, start, rows=rows)
 
 
 def _report_cut(counts: Counts, room: Truncation, *, what: str) -> None:
     say(f"{what}: {room.report(counts)}")
     if (lost := room.lost(counts)) > 1 / 2:
-        told = "%s: most prompts are cut to %d tokens and lose %.0f%% of their text: the model "
-        told += "sees little of what it is asked about; set row_length to more"
-        log.warning(told, what, room.prompt, 100 * lost)
+        message = "%s: most prompts are cut to %d tokens and lose %.0f%% of their text: the model "
+        message += "sees little of what it is asked about; set row_length to more"
+        log.warning(message, what, room.prompt, 100 * lost)
 
 
 def _decoding(config: Config, task: Task) -> Decoding:
@@ -247,7 +262,6 @@ def _decode(
     *,
     of: int,
     folder: Path,
-    model: str,
 ) -> None:
     """Decode a split, and write its predictions and scores into the run's folder.
 
@@ -277,71 +291,45 @@ def _decode(
         with stop.kept(
             lambda: f"outputs kept: {len(journal.made)} of {len(prompts)}; {stop.AGAIN}"
         ):
-            made = decode(
+            decoded = decode(
                 decoder, prompts, tokenizer=tokenizer, how=how, journal=journal, tell=tell
             )
         meter.finish()
-    texts = {id: one.text for id, one in made.items()}
+    texts = {id: output.text for id, output in decoded.items()}
     path = place / f"{task.name}.json"
     write_predictions(path, texts)
-    references = {example.id: example.references for example in examples if example.references}
-    found = score(texts, references, metric=task.metric) if references else None
-    result = {
-        "format": FORMAT,
-        "task": task.name,
-        "split": split,
-        "model": model,
-        "seed": config.seed,
-        "weights": weights,
-        "metric": task.metric,
-        "score": None if found is None else found.score,
-        "examples": of,
-        "values": {} if found is None else dict(found.values),
-        "decoding": asdict(how),
-        "ended": {"stop": 0, "length": 0, **Counter(one.ended for one in made.values())},
-        "statistics": prediction_statistics(
-            texts,
-            references,
-            truncated=cut,
-            tokens={id: one.tokens for id, one in made.items()},
-        ),
-    }
-    write_changed(place / SCORES, json.dumps(result, indent=1) + "\n")
-    run = read_run(Place.of(folder))
+    outputs = Outputs(
+        task=task.name,
+        split=split,
+        metric=task.metric,
+        texts=texts,
+        references={example.id: example.references for example in examples if example.references},
+        tokens={id: output.tokens for id, output in decoded.items()},
+        ended=Counter(output.ended for output in decoded.values()),
+        cut=cut,
+        examples=of,
+        how=f"{how.search}, max_new {how.max_new}",
+    )
+    rows = of_run(outputs.rows(), read_run(Place.of(folder)))
     measured = Journal(folder / FILE)
-    if (key := key_of([made_by, result])) not in measured:
-        rows = of_run(rows_of(result), run)
-        name = f"scrolls {result['task']} of {result['split']}"  # replaces older scores
+    if (key := key_of([made_by, list(map(asdict, rows))])) not in measured:
+        name = f"scrolls {task.name} of {split}"  # replaces older scores
         measured.append(key, rows, name=name, weights=weights)
-    told = "no references to score" if found is None else f"{task.metric} {found.score:.2f}"
-    part = f" of {of}, so this is no official score" if len(made) < of else ""
+    scored = outputs.score
+    result = "no references to score" if scored is None else f"{task.metric} {scored.score:.2f}"
+    part = f" of {of}, so this is no official score" if outputs.is_part else ""
     empty = sum(not text.strip() for text in texts.values())
     blank = f", {empty} of them empty but for white space and special tokens" if empty else ""
-    say(f"{path}: {counted(len(made), 'output')} of {split}{part}{blank}: {told}")
+    say(f"{path}: {counted(len(texts), 'output')} of {split}{part}{blank}: {result}")
 
 
-_KEYS = ("validate", "submit", "task", "path", "split", "out", "model", "seed")
 EXIT_FAULTS = 1
 
 
-def check_or_submit(words: list[str]) -> int:
-    """Run `validate` or `submit` on its arguments; return the exit status."""
-    given = _parsed(words)
-    return _validate(given) if "validate" in given else _submit(given)
-
-
-def _parsed(words: list[str]) -> dict[str, str]:
-    given = {}
-    for word in words:
-        key, equals, value = word.removeprefix("scrolls.").partition("=")
-        if not equals or not value:
-            raise DataError(f"{word}: must be KEY=VALUE with a key of {', '.join(_KEYS)}")
-        if key not in _KEYS:
-            raise DataError(f"there is no key {key!r}; {nearest(key, _KEYS)}")
-        given[key] = value
-    if given.get("split", "test") not in SPLITS:
-        raise DataError(f"split must be one of {', '.join(SPLITS)}, was: {given['split']}")
-    return given
+def check_or_submit(words: Words) -> int:
+    """Check predictions, or write those to submit; return the exit status."""
+    keys = words.keys
+    return _validate(keys) if "validate" in keys else _submit(keys)
 
 
 def _validate(given: dict[str, str]) -> int:
@@ -352,18 +340,20 @@ def _validate(given: dict[str, str]) -> int:
     if task is not None and "path" in given:
         examples = find_task(task, path=given["path"]).examples(split)
         ids = {task: [example.id for example in examples]}
-    found, faults = check_submission(path, ids=ids, task=task)
+    predictions, faults = check_submission(path, ids=ids, task=task)
     for fault in faults:
         print(f"{path}: {fault}")
-    counts = ", ".join(f"{name} {len(made):,}" for name, made in found.items())
-    empty = sum(not str(text).strip() for made in found.values() for text in made.values())
-    told = f"faults: {len(faults)}" if faults else "no fault"
+    counts = ", ".join(f"{name} {len(answers):,}" for name, answers in predictions.items())
+    empty = sum(
+        not str(text).strip() for answers in predictions.values() for text in answers.values()
+    )
+    result = f"faults: {len(faults)}" if faults else "no fault"
     read = (
         f"compared with split={split}"
         if ids
         else "not compared with the examples (set task= and path=)"
     )
-    print(f"{path}: {counts or 'no predictions'}, {empty} of them empty: {told}; {read}")
+    print(f"{path}: {counts or 'no predictions'}, {empty} of them empty: {result}; {read}")
     return EXIT_FAULTS if faults else 0
 
 
@@ -372,8 +362,8 @@ def _submit(given: dict[str, str]) -> int:
         raise DataError("submit=FILE.csv needs out=STUDY, the folder of the runs")
     out, split = Path(given["out"]), given.get("split", "test")
     seed = int(given.get("seed", "0"))
-    scores = [one for one in find_scores(out) if one["split"] == split and one["seed"] == seed]
-    models = sorted({str(one["model"]) for one in scores})
+    scores = [score for score in find_scores(out) if (score.split, score.seed) == (split, seed)]
+    models = sorted({score.model for score in scores})
     model = given.get("model") or (models[0] if len(models) == 1 else None)
     if not models:
         raise DataError(f"out={out}: holds no run with outputs of split={split}, seed={seed}")
@@ -382,11 +372,10 @@ def _submit(given: dict[str, str]) -> int:
             f"model must be one of those in {out}, was: {model}; there are: {', '.join(models)}"
         )
     predictions = {}
-    for task in TASKS:
-        for path in sorted(out.glob(f"*/{runs.SCROLLS}/{split}/{task}.json")):
-            told = json.loads((path.parent / SCORES).read_text(encoding="utf-8"))
-            if (told["model"], told["seed"]) == (model, seed):
-                predictions[task] = json.loads(path.read_text(encoding="utf-8"))
+    for one in scores:
+        if one.model == model and one.task in TASKS:
+            path = one.folder / runs.SCROLLS / split / f"{one.task}.json"
+            predictions[one.task] = json.loads(path.read_text(encoding="utf-8"))
     write_submission(Path(given["submit"]), predictions)
     print(f"{given['submit']}: {sum(map(len, predictions.values())):,} predictions of {model}")
     return 0

@@ -8,15 +8,13 @@ be shown is a fault, and the next one is read. Imports no torch, Hydra or spaCy.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
-import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bipe.build import reach
 from segmenters import Auto, Levels, Lines, Segmenter, registry
@@ -26,37 +24,36 @@ from segmenters.code.parsed import LANGUAGE_UNKNOWN, NO_GRAMMAR, cure
 from segmenters.documents.router import decide
 from segmenters.fields import language_of_fields
 from segmenters.show import CutText, page, shown, statistics
-from segmenters.show.measures import Tokens, rows_of_lengths, rows_of_separators, summary
-from segmenters.wording import counted, plural, visible
+from segmenters.show.measures import (
+    Tokens,
+    rows_of_lengths,
+    rows_of_rulings,
+    rows_of_separators,
+    summary,
+)
+from segmenters.wording import counted, escaped, plural
 from train.data.reading.documents import Document
 from train.data.reading.named import documents, files
 from train.data.rows.source_segmenter import built
+from train.data.tokenizing.bounds import in_one_line, require_bounded
 from train.disk.files import write_whole
-from train.errors import EXIT_FAULT, UserError, as_config_error, nearest
+from train.errors import EXIT_FAULT, DataError, UserError, as_config_error, nearest
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from train.words import Words
 
 _BAR, _UNLIMITED = 40, 1000  # columns; the latter without a terminal
 _KINDS = ("code", "proof", "prose", "text", *registry.ROUTES)
 
 
-class _Parser(argparse.ArgumentParser):
-    """Reports errors in one line, as the other commands do."""
-
-    def error(self, message: str) -> NoReturn:
-        if unknown := re.fullmatch(r"unrecognized arguments: (-\S+).*", message):
-            message = f"there is no option {unknown[1]}; "
-            message += nearest(unknown[1], self._option_string_actions)
-        raise UserError(message)
-
-
-def main(words: list[str]) -> int:
-    """Run the command on its arguments; return the exit status."""
+def main(words: Words) -> int:
+    """Show the documents; return the exit status."""
     try:
-        options = _parser().parse_args(words)
-        for name in filter(None, (options.segmenter, options.beside) if options.config_dir else ()):
-            reach(name.partition(".")[0], str(options.config_dir))
+        options, folder = Options.of(words), words.options.get("config-dir")
+        for name in filter(None, (options.segmenter, options.beside) if folder else ()):
+            reach(name.partition(".")[0], str(folder))
         return _Run(options).run()
     except BrokenPipeError:
         raise
@@ -65,43 +62,35 @@ def main(words: list[str]) -> int:
         return EXIT_FAULT
 
 
-def _parser() -> argparse.ArgumentParser:
-    legend = (
-        "Show the segments of documents, in two colours (or between bars), and the next level, or "
-        "paragraphs, in two more (or between double bars)."
-    )
-    usage = "bipe segment [OPTION ...] FILE [FILE ...]"
-    parser = _Parser(prog="bipe segment", usage=usage, description=legend)
-    add = parser.add_argument
-    add("files", metavar="FILE", nargs="+", help="UTF-8 text, a folder, or - (standard input)")
-    add(
-        "--text-key",
-        metavar="FIELD",
-        help="field with the text, for rows of .jsonl, .parquet, .csv",
-    )
-    names = ", ".join(registry.SEGMENTERS)
-    asked = f"one of {names}, or a class of your own: MODULE.CLASS"
-    add("--segmenter", metavar="NAME[:KEY=VALUE,...]", help=asked)
-    own = "folder of the Python file of your own class, besides the working directory"
-    add("--config-dir", metavar="FOLDER", type=Path, help=own)
-    beside = "compare with a second segmenter, and mark where they differ (with --html)"
-    add("--beside", metavar="NAME[:KEY=VALUE,...]", help=beside)
-    add("--kind", metavar="KIND", help="kind of the documents: prose, code, proof, markdown, ...")
-    add("--language", metavar="NAME", help="programming language of the documents")
-    add(
-        "--levels",
-        metavar="N or NAMES",
-        help="levels to show, by number (2) or name (sentence,paragraph)",
-    )
-    longest = "split longer segments at the next lower level: characters, or '128 tokens'"
-    add("--longest", metavar="N", help=longest)
-    add("--tokenizer", metavar="PATH", help="tokenizer.json, or its folder, to count tokens with")
-    add("--html", metavar="OUT", type=Path, help="write an HTML page")
-    add("--json", action="store_true", help="print cuts and statistics, one document per line")
-    add("--stats", action="store_true", help="print lengths, a histogram and separators")
-    when = ("auto", "always", "never")
-    add("--color", metavar="WHEN", choices=when, default="auto", help=f"colours: {', '.join(when)}")
-    return parser
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What was asked for; launch/commands.py explains each option."""
+
+    files: Sequence[str]
+    text_key: str | None = None
+    segmenter: str | None = None
+    config_dir: str | None = None
+    beside: str | None = None
+    kind: str | None = None
+    language: str | None = None
+    levels: str | None = None
+    longest: str | None = None
+    tokenizer: str | None = None
+    html: Path | None = None
+    color: str = "auto"
+    json: bool = False
+    why: bool = False
+    stats: bool = False
+
+    @classmethod
+    def of(cls, words: Words) -> Options:
+        """Return the options that were typed."""
+        options: dict[str, Any] = {
+            name.replace("-", "_"): value or True for name, value in words.options.items()
+        }
+        if "html" in options:
+            options["html"] = Path(options["html"])
+        return cls(files=words.places, **options)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -147,16 +136,16 @@ class Choice:
         meta |= {"language": self.language} if self.language else {}
         kind, path = self.kind, None if name == "-" else name
         if self.segmenter is not None:
-            asked = built(self.segmenter).choose(text=text, kind=kind, name=path, meta=meta)
-            return self.segmenter, "as asked", asked
+            choice = built(self.segmenter).choose(text=text, kind=kind, name=path, meta=meta)
+            return self.segmenter, "as asked", choice
         if self.language:  # has priority over the name of the file
             kind, path = kind or "code", None
         decision = decide(text=text, kind=kind, name=path, meta=meta)
         label, why = decision.route, f"by {decision.by}" + (decision.said and f": {decision.said}")
         chosen = Auto(granularity="logical").of_route(label, name=path, meta=meta)
         if isinstance(chosen, Lines):
-            known = chosen.language != "auto"
-            language = chosen.language if known else registry.language_of_script(text)
+            is_named = chosen.language != "auto"
+            language = chosen.language if is_named else registry.language_of_script(text)
             label = f"{label} ({language})" if language else label
         return label, why, chosen
 
@@ -171,7 +160,7 @@ class _Row(NamedTuple):
 
 
 class _Run:
-    def __init__(self, options: argparse.Namespace) -> None:
+    def __init__(self, options: Options) -> None:
         self.options = options
         self.choice = Choice(
             options.segmenter, options.kind, options.language, options.levels, options.longest
@@ -194,12 +183,12 @@ class _Run:
         options = self.options
         inside, faults = False, 0
         skipped: list[str] = []  # in folders, with the reason
-        for name, in_folder in files(options.files):
+        for name, in_folder in files(list(options.files)):
             inside = inside or in_folder
             try:
                 fields = self.choice.fields
-                for one in documents(name, text_key=options.text_key, fields=fields):
-                    self.one(one, in_folder)
+                for document in documents(name, text_key=options.text_key, fields=fields):
+                    self.one(document, in_folder)
             except (UserError, SegmenterError) as fault:
                 if in_folder:
                     skipped.append(str(fault))
@@ -207,9 +196,10 @@ class _Run:
                     faults += 1
                     _warn(str(fault))
         if options.html and self.pages:
-            made = page(self.pages, options.files[0] if len(options.files) == 1 else "segments")
-            write_whole(options.html, made)
-            print(f"{options.html}: {counted(len(self.pages), 'document')}", file=sys.stderr)
+            written = page(self.pages, options.files[0] if len(options.files) == 1 else "segments")
+            write_whole(options.html, written)
+            number = counted(len(self.pages), "document")
+            print(escaped(f"{options.html}: {number}"), file=sys.stderr)
         if (inside or len(self.rows) > 1) and self.rows and not options.json:
             _print(*_summary(self.rows))
         for rule in self.rules:
@@ -218,44 +208,49 @@ class _Run:
                 _warn(f"{counted(self.rules[rule], 'character')}: {rule}; {help}")
         if skipped:
             verb = "is" if len(skipped) == 1 else "are"
-            told = f"{counted(len(skipped), 'file')} {verb} not text, such as {skipped[0]}"
-            print(f"bipe: {told}", file=sys.stderr)
+            number = counted(len(skipped), "file")
+            print(escaped(f"bipe: {number} {verb} not text, such as {skipped[0]}"), file=sys.stderr)
         return EXIT_FAULT if faults or not self.rows else 0
 
     def one(self, document: Document, in_folder: bool) -> None:
         text, name = document.text, document.id
         tokens = None if self.tokenize is None else self.tokenize(text)
         with tallied() as rules:
-            label, why, segmenter, cut = _cut(self.choice, document, tokens)
+            label, why, segmenter, cut = _cut(self.choice, document, tokens, why=self.options.why)
         if self.beside:
-            other = dataclasses.replace(_cut(self.beside, document, tokens)[-1], spelled=tokens)
-            cut = dataclasses.replace(cut, beside=other)
+            cut = dataclasses.replace(cut, beside=_cut(self.beside, document, tokens)[-1])
         if (named := self._named(document)) and LANGUAGE_UNKNOWN in rules:
             rules[f"{NO_GRAMMAR}{named}"] = rules.pop(LANGUAGE_UNKNOWN)
         self.rules.update(rules)
-        told = "".join(
-            f"; {rules[rule] / len(text):.0%} {rule}" for rule in rules if cure(rule) is not None
-        )
+        shares = [f"; {rules[rule] / len(text):.0%} {rule}" for rule in rules if cure(rule)]
         sizes = f"; levels: {cut.sizes}" if self.options.levels else ""
-        cut = dataclasses.replace(cut, note=f"{cut.note}{told}{sizes}")
+        cut = dataclasses.replace(cut, note="".join([cut.note, *shares, sizes]))
         count = len(cut.cuts) - 1
         self.rows.append(_Row(name, label, cut.note, count, cut.length, cut.units[0]))
         if self.options.html:
-            self.pages.append(dataclasses.replace(cut, spelled=tokens))
+            self.pages.append(cut)
         if self.options.json:
-            facts = {"file": name, "segmenter": label, "why": why, **statistics(cut)}
-            facts |= {"fingerprint": segmenter.fingerprint(), "cuts": cut.cuts.tolist()}
-            facts |= {"level": plural(cut.level), "outer": cut.outer.tolist()}
-            facts |= {"levels": {name: cuts.tolist() for name, cuts in cut.levels.items()}}
-            facts |= {} if cut.tokens is None else {"tokens_of_segments": cut.tokens.tolist()}
+            level, outer = cut.above
+            facts = {
+                "file": name, "segmenter": label, "why": why, **statistics(cut),
+                "fingerprint": segmenter.fingerprint(), "cuts": cut.cuts.tolist(),
+                "level": plural(level), "outer": outer.tolist(),
+                "levels": {name: cuts.tolist() for name, cuts in cut.levels.items()},
+            }  # fmt: skip
+            if cut.token_counts is not None:
+                facts["tokens_of_segments"] = cut.token_counts.tolist()
+            if cut.rulings:
+                facts["rulings"] = [*map(dataclasses.asdict, cut.rulings)]
             _write([json.dumps(facts), "\n"])
         elif self.options.stats:
             _print(*_tables(cut))
+        elif self.options.why and not self.options.html:
+            _print(escaped(f"{name}: {cut.note}"), _table(rows_of_rulings(cut)))
         elif not self.options.html and not in_folder:
             # Facts about the segmenter go to stderr: stdout holds only the text.
             size = counted(count, "segment") if cut.text else "empty, no segments"
             sys.stdout.flush()
-            print(visible(f"{name}: {cut.note}; {size}"), file=sys.stderr)
+            print(escaped(f"{name}: {cut.note}; {size}"), file=sys.stderr)
             _write(shown(cut, self.colours))
 
     def _named(self, document: Document) -> str:
@@ -263,8 +258,8 @@ class _Run:
         field = language_of_fields(document.meta) or ""
         path = PurePath(document.id.lower())
         suffix = path.suffix if registry.route_of_file(path) == "code" else ""
-        known = registry.route_of_language(field, is_code=True)
-        return self.options.language or (field if known else suffix)
+        route = registry.route_of_language(field, is_code=True)
+        return self.options.language or (field if route else suffix)
 
 
 def colours_of(wish: str, *, is_terminal: bool) -> int:
@@ -280,13 +275,12 @@ def colours_of(wish: str, *, is_terminal: bool) -> int:
 
 
 def _cut(
-    choice: Choice, document: Document, tokens: Tokens | None
+    choice: Choice, document: Document, tokens: Tokens | None, *, why: bool = False
 ) -> tuple[str, str, Segmenter, CutText]:
-    label, why, segmenter = choice.of(document.text, document.id, document.meta)
-    anchors = None if tokens is None else tokens.anchors
-    note = f"{label}, {why}"
-    cut = CutText.by(segmenter, document.text, name=document.id, note=note, anchors=anchors)
-    return label, why, segmenter, cut
+    label, reason, segmenter = choice.of(document.text, document.id, document.meta)
+    about = {"name": document.id, "note": f"{label}, {reason}"}
+    cut = CutText.by(segmenter, document.text, tokens=tokens, why=why, **about)
+    return label, reason, segmenter, cut
 
 
 def _tokens(path: str) -> Callable[[str], Tokens]:
@@ -298,15 +292,21 @@ def _tokens(path: str) -> Callable[[str], Tokens]:
         raise UserError(f"--tokenizer {path}: there is no {file}")
     try:
         fast = tokenizers.Tokenizer.from_file(str(file))
+        require_bounded(json.loads(fast.to_str()))
+    except DataError as fault:
+        raise UserError(f"--tokenizer {path}: {fault}") from None
     except Exception as fault:  # the library raises nothing narrower
         raise UserError(f"--tokenizer {path}: not a fast tokenizer: {fault}") from None
     fast.no_truncation()
     fast.no_padding()
 
     def tokens_of(text: str) -> Tokens:
-        found = fast.encode(text, add_special_tokens=False)
-        anchors = anchors_from_offsets(text, found.offsets)
-        return Tokens(names=found.tokens, ids=found.ids, spans=found.offsets, anchors=anchors)
+        with in_one_line():
+            encoding = fast.encode(text, add_special_tokens=False)
+        anchors = anchors_from_offsets(text, encoding.offsets)
+        return Tokens(
+            names=encoding.tokens, ids=encoding.ids, spans=encoding.offsets, anchors=anchors
+        )
 
     return tokens_of
 
@@ -315,7 +315,7 @@ def _tables(cut: CutText) -> Iterator[Any]:
     from rich.bar import Bar
 
     facts = statistics(cut)
-    yield visible(f"{cut.name}: {summary(cut)}; {cut.note}")
+    yield escaped(f"{cut.name}: {summary(cut)}; {cut.note}")
     if not facts["segments"]:
         return
     yield _table(rows_of_lengths(facts, cut.units))
@@ -337,9 +337,9 @@ def _summary(rows: list[_Row]) -> Iterator[Any]:
     def sizes(some: list[_Row]) -> tuple[str, str]:
         means = []
         for unit in units:
-            own = [row for row in some if row.unit == unit]
-            if count := sum(row.segments for row in own):
-                mean = f"{sum(row.units for row in own) / count:.1f}"
+            rows = [row for row in some if row.unit == unit]
+            if count := sum(row.segments for row in rows):
+                mean = f"{sum(row.units for row in rows) / count:.1f}"
                 means.append(mean if len(units) == 1 else f"{mean} {unit}")
         return str(sum(row.segments for row in some)), ", ".join(means) or "-"
 
@@ -363,7 +363,7 @@ def _table(rows: list[list[str]]) -> Table:
         is_text = name in (rows[0][0], "", "by")
         table.add_column(name, justify="left" if is_text else "right", overflow="fold")
     for row in rows[1:]:
-        table.add_row(*(Text(visible(cell)) for cell in row))
+        table.add_row(*(Text(escaped(cell)) for cell in row))
     return table
 
 
@@ -373,9 +373,9 @@ def _print(*parts: Any) -> None:
 
     width = None if sys.stdout.isatty() else _UNLIMITED
     console = Console(width=width, color_system=None, markup=False, highlight=False, emoji=False)
-    with console.capture() as held:
+    with console.capture() as captured:
         console.print(*parts, sep="\n")
-    _write(line.rstrip() + "\n" for line in held.get().splitlines())
+    _write(line.rstrip() + "\n" for line in captured.get().splitlines())
 
 
 def _write(pieces: Iterable[str]) -> None:
@@ -386,4 +386,4 @@ def _write(pieces: Iterable[str]) -> None:
 
 
 def _warn(fault: str) -> None:
-    print(visible(f"bipe: segment: {fault}"), file=sys.stderr)
+    print(escaped(f"bipe: segment: {fault}"), file=sys.stderr)

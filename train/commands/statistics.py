@@ -34,36 +34,36 @@ from train.report.sections.data import growth
 
 def count_segments(config: Config) -> Path:
     """Count the segments of the configured sources; return the JSON file that was written."""
-    options, data = config.statistics, data_of_study(config.out, config)
-    sets = _folders(data, config.rows.level)
+    options = config.statistics
+    sets = _folders(data_of_study(config.out, config), config.rows.level)
     places = {
         f"{prefix}/{name}" if prefix else name: (prefix, name)
-        for prefix, held in sets.items()
-        for name in held.sources
+        for prefix, data in sets.items()
+        for name in data.sources
     }
     for name in options.sources or ():
         if name not in places:
             raise ConfigError(
                 f"statistics.sources: {name!r} is not a source; {nearest(name, places)}"
             )
-    pieces = {prefix: _pieces(held) for prefix, held in sets.items()}
-    found: dict[str, Any] = {}
+    pieces = {prefix: _pieces(data) for prefix, data in sets.items()}
+    counts: dict[str, Any] = {}
     for called, (prefix, name) in places.items():
         if options.sources is not None and called not in options.sources:
             continue
         begin = time.monotonic()
-        held = sets[prefix]
-        folder, own = held.sources[name]
-        found[called] = {
-            "segmenter": held.manifests[folder]["sources"][own]["segmenter"],
+        data = sets[prefix]
+        folder, inner = data.sources[name]
+        counts[called] = {
+            "segmenter": data.manifests[folder]["sources"][inner]["segmenter"],
             **source_statistics(
-                [held.open(name, split) for split in options.splits],
+                [data.open(name, split) for split in options.splits],
                 pieces=pieces[prefix],
                 separator_tokens=options.separator_tokens,
                 least=options.documents,
             ),
         }
-        tokens, seconds = found[called]["tokens"], time.monotonic() - begin
+        tokens, seconds = counts[called]["tokens"], time.monotonic() - begin
         print(
             f"{called}: {counted(tokens, 'token')} in {seconds:.1f} s", file=sys.stderr, flush=True
         )
@@ -71,7 +71,7 @@ def count_segments(config: Config) -> Path:
         "format": GROWTH,
         "splits": options.splits,
         "segment_edges": list(SEGMENT_EDGES),
-        "sources": found,
+        "sources": counts,
         "environment": environment(),
     }
     path = Path(options.out)

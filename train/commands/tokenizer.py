@@ -30,35 +30,47 @@ def train_tokenizer(config: Config) -> Path:
 
     Raises DataError if the corpus loads its tokenizer, or if the files already exist.
     """
-    corpus: Corpus = config.build("corpus")
+    assert config.corpus is not None
+    corpus: Corpus = config.corpus.built
     trainer = corpus.tokenizer
     if not isinstance(trainer, TrainBPE):
         raise DataError(
             f"corpus.tokenizer must be one to train, was: {type(trainer).__name__}; set "
             "tokenizer@corpus.tokenizer=train"
         )
-    file = _target(Path(config.out), if_exists=config.if_exists)
+    about = _about(trainer)
+    file = _target(Path(config.out), about, if_exists=config.if_exists)
     corpus = corpus.completed(limit=config.limit)
     began = time.monotonic()
     with Meter(show=True) as meter:
         meter.start("tokenizer")
-        made = trainer.build(lambda limit: _watched(corpus.texts(limit), meter))
-        meter.finish(f"{made.vocab_size} pieces")
+        tokenizer = trainer.build(lambda limit: _watched(corpus.texts(limit), meter))
+        meter.finish(f"{tokenizer.vocab_size} pieces")
     seconds = time.monotonic() - began
-    measured = _measured(made, corpus)  # before writing, so that a written tokenizer is complete
-    _write(file, made, trainer)
-    print(f"{file}: {made.vocab_size:,} pieces, {measured}, trained in {seconds:.1f} s")
+    measured = _measured(
+        tokenizer, corpus
+    )  # before writing, so that a written tokenizer is complete
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(file.with_name(TOKENIZER_CONFIG), about)
+    write_whole(file, tokenizer.json)  # last, so that a tokenizer is complete
+    print(f"{file}: {tokenizer.vocab_size:,} pieces, {measured}, trained in {seconds:.1f} s")
     return file
 
 
-def _target(out: Path, *, if_exists: str) -> Path:
+def _target(out: Path, about: str, *, if_exists: str) -> Path:
+    """Return the file to write; DataError if it, or a file beside it that is not ours, is there.
+
+    about: the text of the file beside it, which a killed run may have left alone.
+    """
     file = out if out.suffix == ".json" else out / "tokenizer.json"
     if file.name == TOKENIZER_CONFIG:
         raise DataError(
             f"out={out}: {TOKENIZER_CONFIG} is written next to the tokenizer; choose another name"
         )
-    for path in (file, file.with_name(TOKENIZER_CONFIG)):
-        if path.exists() and if_exists != "overwrite":
+    beside = file.with_name(TOKENIZER_CONFIG)
+    left = beside.is_file() and not file.exists() and beside.read_bytes() == about.encode()
+    for path in (file, beside):
+        if path.exists() and if_exists != "overwrite" and not left:
             cure = "Choose another folder, or set if_exists=overwrite"
             raise DataError(f"out={out}: {path} already exists. {cure}")
     return file
@@ -84,7 +96,8 @@ def _measured(tokenizer: Tokenizer, corpus: Corpus) -> str:
     return "no text to measure on"
 
 
-def _write(file: Path, made: Tokenizer, trainer: TrainBPE) -> None:
+def _about(trainer: TrainBPE) -> str:
+    """Return the text of tokenizer_config.json."""
     config = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "eos_token": END,
@@ -92,6 +105,4 @@ def _write(file: Path, made: Tokenizer, trainer: TrainBPE) -> None:
         "clean_up_tokenization_spaces": False,
         "model_max_length": int(1e30),
     }
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(file.with_name(TOKENIZER_CONFIG), json.dumps(config, indent=2) + "\n")
-    write_whole(file, made.json)
+    return json.dumps(config, indent=2) + "\n"

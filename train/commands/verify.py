@@ -4,7 +4,6 @@ Takes the folder of `bipe prepare`, or that of one split. Needs no configuration
 Exit status: 0 no faults, 1 faults, 2 the folder cannot be read.
 """
 
-import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,17 +12,14 @@ from segmenters.wording import counted, size
 from train.data.store.shards import MANIFEST, read_manifest
 from train.data.store.verify import Advance, data_faults, split_faults, splits_of
 from train.errors import DataError
+from train.words import Words
 
 EXIT_FAULTS = 1
 
 
-def main(words: list[str]) -> int:
-    """Run the command on its arguments; return the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="bipe verify", description="Check every byte of prepared data and list all faults."
-    )
-    parser.add_argument("folder", metavar="DIR", type=Path, help="prepared data")
-    folder: Path = parser.parse_args(words).folder
+def main(words: Words) -> int:
+    """List the faults; return the exit status."""
+    folder = Path(words.places[0])
     if not folder.is_dir():
         raise DataError(f"{folder}: there is no such folder")
     faulty: set[Path] = set()
@@ -34,8 +30,8 @@ def main(words: list[str]) -> int:
             faulty.add(fault.path)
             print(fault, flush=True)
     files = counted(len(faulty), "file")
-    found = f"faults in {files}; exit status {EXIT_FAULTS}" if faulty else "no fault"
-    print(f"{folder}: {size(total)}, {found}")
+    result = f"faults in {files}; exit status {EXIT_FAULTS}" if faulty else "no fault"
+    print(f"{folder}: {size(total)}, {result}")
     return EXIT_FAULTS if faulty else 0
 
 

@@ -1,22 +1,35 @@
-"""All of conf/config.yaml as one typed, frozen value, which only the commands take apart."""
+"""All of conf/config.yaml as one typed, frozen value, which only the commands take apart.
+
+It is made once, from what Hydra composed, and is what is compared, stored, printed and handed on
+(`as_plain`). What a machine or a checkpoint decides gives another (`on`).
+"""
 
 from __future__ import annotations
 
-import typing
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Annotated, Any, Literal
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType, NoneType
+from typing import Annotated, Any, Literal, get_origin
 
-from bipe.arguments import section_of
+from bipe.arguments import fits, hints_of, members, section_of
 from bipe.attention import Path as AttentionPath
-from bipe.build import TARGET, build
+from bipe.build import TARGET, Faults, sectioned
 from train.config import sections as of
+from train.config.calls import Call, calls_in, plain, put, refuse
 from train.config.sections import Count, Rule
-from train.disk.files import is_name
-from train.errors import ConfigError, UserError, as_config_error
+from train.errors import ConfigError, as_config_error
 
 IfExists = Literal["auto", "refuse", "resume", "change", "overwrite"]
 Positive = Annotated[float, Rule("above 0", lambda value: value > 0)]
+_FOLDERS = Rule("a folder, a list of folders, or names of folders",
+                lambda value: fits(value, str | list[str] | dict[str, str] | None))  # fmt: skip
+_NAME = Rule("one folder name, without a path",
+             re.compile(r"(?!\.{0,2}$)[^/\\\0]+").fullmatch)  # fmt: skip
+_LENGTH = Rule("at least 1", lambda value: fits(value, Count | None))
+
+
+Path = tuple[str | int, ...]
 
 # Arguments that bipe passes itself, and the key to set instead.
 _DECIDED_BY = {
@@ -33,18 +46,36 @@ _DECIDED_BY = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a Config was read from.
+
+    node: before interpolations are resolved, so that they follow a later decision. texts: what was
+    typed, by key. choices: of groups of conf/. variables: the texts that stand for variables of the
+    environment, by place.
+    """
+
+    node: Any
+    texts: Mapping[str, str] = field(default_factory=dict)
+    choices: Mapping[str, Any] = field(default_factory=dict)
+    variables: Mapping[Path, str] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """The top level of the configuration; conf/config.yaml explains each key."""
+    """The top level of the configuration; conf/config.yaml explains each key.
+
+    data and row_length may be None where a checkpoint decides them.
+    """
 
     out: str
-    data: str | list[str] | dict[str, str]
-    name: Annotated[str, Rule("one folder name, without a path", is_name)] | None
+    data: Annotated[Any, _FOLDERS]
+    name: Annotated[str, _NAME] | None
     if_exists: IfExists
     limit: Count | None
     dry_run: bool
     seed: int
-    row_length: Count
+    row_length: Annotated[Any, _LENGTH]
     steps: Annotated[int, Rule("at least 0", lambda value: value >= 0)]
     epochs: Positive | None
     clip: Positive | None
@@ -64,6 +95,7 @@ class Config:
     log_every: Count
     checkpoint_every: Count
     validate_every: Count | None
+    rank_timeout: Positive
     stall_after: Positive | None
     keep_checkpoints: Count
     checkpoints: Literal["whole", "sharded"] | None
@@ -85,6 +117,91 @@ class Config:
     report: of.Report
     allowed_targets: list[str]
 
+    _origin: Origin | None = field(default=None, init=False, repr=False, compare=False)
+
+    @classmethod
+    def from_config(
+        cls,
+        config: Mapping[str, Any],
+        *,
+        texts: Mapping[str, str] = MappingProxyType({}),
+        choices: Mapping[str, Any] = MappingProxyType({}),
+    ) -> Config:
+        """Return a composed configuration, or a plain one; ConfigError lists every fault.
+
+        Arguments of calls are left to `check`, since their classes have to be imported. texts: what
+        was typed for keys, which a key of type text takes. choices: of groups of conf/.
+        """
+        from omegaconf import OmegaConf
+
+        register_resolvers()
+        plain: Any = (
+            config if isinstance(config, dict) else OmegaConf.to_container(config, resolve=True)
+        )
+        for key in {"folder", "row_length", "seed", "steps", "epochs"} & {*plain.get("rows", ())}:
+            raise _decided_elsewhere("rows", key)
+        targets = plain.get("allowed_targets")
+        allowed = tuple(f"{package}." for package in (targets if isinstance(targets, list) else ()))
+        try:
+            made: Config = sectioned(
+                plain, cls, name="the configuration",
+                later=lambda node, kind, key: Call(node, kind, key, allowed, texts),
+            )  # fmt: skip
+        except Faults as faults:
+            refuse(faults.args)
+        if not isinstance(config, dict):
+            variables = _variables(config, plain) if "oc.env" in str(config) else {}
+            origin = Origin(config, texts, choices, variables)
+            object.__setattr__(made, "_origin", origin)
+        return made
+
+    def on(self, decided: Mapping[str, Any]) -> Config:
+        """Return the configuration with what was decided, by dotted keys.
+
+        Interpolations follow: `schedule.steps` is `${steps}`.
+        """
+        if all(self.value(key) == value for key, value in decided.items()):
+            return self
+        from omegaconf import OmegaConf, open_dict
+
+        origin = self._origin or Origin(OmegaConf.create(self.as_plain()))
+        node = origin.node.copy()
+        with open_dict(node):
+            for key, value in decided.items():
+                OmegaConf.update(node, key, plain(value), merge=False, force_add=True)
+        return Config.from_config(node, texts=origin.texts, choices=origin.choices)
+
+    @property
+    def choices(self) -> Mapping[str, Any]:
+        """Return what was chosen of each group of conf/, if that is known."""
+        return {} if self._origin is None else self._origin.choices
+
+    def as_plain(self) -> dict[str, Any]:
+        """Return the configuration as YAML would have it; secrets are hidden where it is written.
+
+        Variables of the environment are as they were written, and not what they hold.
+        """
+        made: dict[str, Any] = plain(self)
+        for path, text in self._origin.variables.items() if self._origin else ():
+            put(made, path, text)
+        return made
+
+    def value(self, key: str) -> Any:
+        """Return the value of a dotted key; None if it has none."""
+        value: Any = self
+        for part in key.split("."):
+            inside = isinstance(value, Mapping)
+            value = value.get(part) if inside else getattr(value, part, None)
+        return value
+
+    def check(self, *sections: str) -> None:
+        """Raise ConfigError with all faults of the calls in some sections, or in all of them."""
+        named = sections or [key.name for key in fields(self) if key.init]
+        calls = calls_in({key: getattr(self, key) for key in named})
+        refuse([fault for call in calls for fault in _checkable(call).faults])
+        if "rows" in named:
+            self.rows.values()  # the classes built there check their arguments
+
     @property
     def allowed(self) -> tuple[str, ...]:
         """Return the prefixes of the user's own packages that the configuration may name."""
@@ -96,7 +213,7 @@ class Config:
         from bipe.encodings.base import levels_of  # torch, which checks and help do without
 
         with as_config_error("encoding: "):
-            wanted = levels_of(self.build("encoding")) - 1
+            wanted = levels_of(self.encoding.built) - 1
         named = self.rows.coarser
         if named is None:
             return wanted
@@ -107,43 +224,61 @@ class Config:
             )
         return named[:wanted]
 
-    def build(self, section: str) -> Any:
-        """Build a section; ConfigError names the key of the part that cannot be built."""
-        kind = typing.get_type_hints(Config, include_extras=True)[section]
-        try:
-            return build(getattr(self, section), kind, allowed=self.allowed, path=section)
-        except UserError:
-            raise
-        except ValueError as error:
-            named = str(error).startswith(section)
-            place = "" if named else f"{getattr(error, 'place', section)}: "
-            raise ConfigError(f"{place}{error}") from error
 
-    def call(self, section: str, **given: Any) -> Any:
-        """Build a partial section with the given arguments; ConfigError if it sets one of them."""
-        for key in getattr(self, section):
-            if key in given or (section == "trainer" and key in _DECIDED_BY):
-                raise _decided_elsewhere(section, key)
-        return self.build(section)(**given)
+def _text_keys(section: Any, path: str = "") -> Iterator[tuple[str, bool]]:
+    for name, hint in hints_of(section).items():
+        kinds = {get_origin(kind) or kind for kind in members(hint)} - {NoneType}
+        if str in kinds and kinds <= {str, list, dict}:
+            yield f"{path}{name}", len(kinds) > 1
+        elif (inner := section_of(hint)) not in (None, Call):
+            yield from _text_keys(inner, f"{path}{name}.")
 
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any], *, calls: bool = True) -> Config:
-        """Check a composed and resolved configuration; ConfigError lists every fault.
 
-        calls: False leaves out what needs torch to check, the keys of the calls.
-        """
-        for key in ("folder", "row_length", "seed", "steps", "epochs"):
-            if key in config.get("rows", ()):
-                raise _decided_elsewhere("rows", key)
-        own = config.get("allowed_targets")
-        trainer, checked = config.get("trainer"), dict(config)
-        if isinstance(trainer, Mapping) and trainer.get("precision") == "auto":
-            # Ours: Lightning has no such value.
-            checked["trainer"] = {key: each for key, each in trainer.items() if key != "precision"}
-        prefixes = allowed_prefixes(own if isinstance(own, list) else [])
-        of.check(checked, schema=cls, allowed=prefixes, calls=calls)
-        made: Config = _from_mapping(cls, config)
-        return made
+# The keys that take a text, and whether they also take several.
+TEXT_KEYS = {"data": True} | dict(_text_keys(Config))
+
+
+def called(call: Call, **given: Any) -> Any:
+    """Build a partial section with the given arguments; ConfigError if it sets one of them."""
+    for key in call:
+        if key in given or (call.key == "trainer" and key in _DECIDED_BY):
+            raise _decided_elsewhere(call.key, key)
+    return call.built(**given)
+
+
+def _variables(node: Any, resolved: Mapping[str, Any]) -> dict[Path, str]:
+    """Return the texts that stand for variables of the environment, by place.
+
+    They are used, and written down as they were written: `${oc.env:NAME}`; but a number, or what
+    else is no text, as what it is, since it decides what is trained, and is no secret.
+    """
+    from omegaconf import OmegaConf
+
+    raw = dict(_texts(OmegaConf.to_container(node, resolve=False)))
+    values = dict(_texts(resolved))
+    written = {path: text for path, text in raw.items() if "oc.env" in text and path in values}
+    secrets = {values[path]: text for path, text in written.items() if values[path]}
+    for path, value in values.items():
+        if path not in written and "${" in raw.get(path, "${"):  # refers to such a key
+            text = value
+            for secret in sorted(secrets, key=len, reverse=True):
+                text = text.replace(secret, secrets[secret])
+            written |= {} if text == value else {path: text}
+    return written
+
+
+def _texts(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, Mapping | list):
+        for key, part in value.items() if isinstance(value, Mapping) else enumerate(value):
+            yield from _texts(part, (*path, key))
+
+
+def _checkable(call: Call) -> Call:
+    """Return what the signature of a call knows: Lightning has no precision=auto."""
+    is_known = call.key != "trainer" or call.get("precision") != "auto"
+    return call if is_known else call.changed(precision=None)
 
 
 def _decided_elsewhere(section: str, key: str) -> ConfigError:
@@ -189,13 +324,16 @@ def slug(name: str) -> str:
     return "_".join(words) or "run"
 
 
-def _from_mapping(kind: Any, values: Mapping[str, Any]) -> Any:
-    hints, made = typing.get_type_hints(kind), {}
-    for field in fields(kind):
-        if field.name not in values:  # it has a default
-            continue
-        value, section = values[field.name], section_of(hints[field.name])
-        if section is not None and isinstance(value, Mapping):
-            value = _from_mapping(section, value)
-        made[field.name] = value
-    return kind(**made)
+def register_resolvers() -> None:
+    """Let YAML call ${head_width:width,n_head}, ${half:number} and ${run_name:encoding}."""
+    from omegaconf import OmegaConf
+
+    resolvers: dict[str, Any] = {
+        "head_width": lambda width, n_head, *, _root_: int(
+            (_root_.get("model") or {}).get("head_width") or int(width) // max(1, int(n_head))
+        ),
+        "half": lambda number: int(number) // 2,
+        "run_name": lambda encoding: slug(encoding_name(encoding)),
+    }
+    for name, resolver in resolvers.items():
+        OmegaConf.register_new_resolver(name, resolver, replace=True)

@@ -5,12 +5,13 @@ A node with `_target_` is a call: its keys are keyword arguments, so the signatu
 allowed_targets, or one of our factories by its name. conf/config.yaml explains each key.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, Literal, get_args
 
 from bipe.arguments import Rule, fits
-from bipe.build import Of, faults_of
+from bipe.build import Of
+from train.config.calls import Call
 from train.data.rows.choices import (
     Budget,
     Curriculum,
@@ -21,8 +22,7 @@ from train.data.rows.choices import (
 )
 from train.errors import ConfigError
 
-Call = Mapping[str, Any]  # a description that `bipe.build.build` turns into an object
-_OPTIM, _LOGGERS = "train.fit.optim", "train.fit.watching.loggers"
+_OPTIM = "train.fit.optim"
 _ENGINES = ("Local", "Ray", "Slurm")
 
 CorpusCall = Annotated[Call, Of(("train.data.preparing.source.Corpus",))]
@@ -35,17 +35,17 @@ _STRETCHES = ("bipe.encodings.rope.Stretch", "bipe.encodings.far.Far")
 StretchCall = Annotated[Call, Of(_STRETCHES, partial=True)]
 StrategyCall = Annotated[Call, Of((*_STRETCHES, "bipe.extension.Retrofit"), partial=True)]
 DrawCall = Annotated[Call, Of(("bipe.random_positions.Draw",))]
-OptimizerCall = Annotated[
-    Call,
-    Of(("torch.optim.Optimizer",), names=(f"{_OPTIM}.adamw", f"{_OPTIM}.muon"), partial=True),
-]
+OPTIMIZER = Of(
+    ("torch.optim.Optimizer",), names=(f"{_OPTIM}.adamw", f"{_OPTIM}.muon"), partial=True
+)
+OptimizerCall = Annotated[Call, OPTIMIZER]
 _SHAPES = ("constant", "cosine", "linear", "wsd", "cooled")
 SCHEDULE = Of((f"{_OPTIM}.Schedule",), names=tuple(f"{_OPTIM}.{name}" for name in _SHAPES))
 ScheduleCall = Annotated[Call, SCHEDULE]
 TrainerCall = Annotated[
     Call, Of(("lightning.Trainer",), names=("lightning.Trainer",), partial=True)
 ]
-LOGGER = Of((f"{_LOGGERS}.RunLogger", "lightning.pytorch.loggers.Logger"))
+LOGGER = Of(("lightning.pytorch.loggers.Logger",), partial=True)
 LoggerCall = Annotated[Call, LOGGER]
 CALLBACK = Of(
     ("lightning.pytorch.callbacks.Callback",),
@@ -72,12 +72,10 @@ Shares = Annotated[
 ]
 
 
-def _steps(value: Any) -> bool:
-    return value == "all" or fits(value, list[int] | None)
-
-
-def _stages(value: Any) -> bool:
-    return fits(value, list[Mapping[str, int]] | None)
+_STAGES = Rule("a list of {length: tokens, steps: steps}, or null",
+               lambda value: fits(value, list[Mapping[str, int]] | None))  # fmt: skip
+_STEPS = Rule("all, a list of steps, or null",
+              lambda value: value == "all" or fits(value, list[int] | None))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,24 +93,21 @@ class Rows:
     level: int | str | list[str] | None
     coarser: list[int | str | list[str]] | None
     prompt_level: int | str | None
-    curriculum: Annotated[Any, Rule("a list of {length: tokens, steps: steps}, or null", _stages)]
+    curriculum: Annotated[Any, _STAGES]
     budget: Budget
     drop_last: bool
     on_batch_change: Literal["refuse", "convert"]
     validation_rows: int
     verify: bool
 
-    def __post_init__(self) -> None:
-        self.values()  # the classes built there check their arguments
-
     def values(self) -> dict[str, Any]:
         """Return the arguments of LMDataModule that these keys decide, without `coarser`."""
-        rest = {each.name: getattr(self, each.name) for each in fields(self)}
+        rest = {field.name: getattr(self, field.name) for field in fields(self)}
         del rest["coarser"]  # depends on the encoding
         packing = {name: rest.pop(name) for name in ("split_documents", "prompt_level")}
         return rest | {
             "packing": Packing(strategy=rest["packing"], **packing),
-            "mixture": Mixture(**{each.name: rest.pop(each.name) for each in fields(Mixture)}),
+            "mixture": Mixture(**{field.name: rest.pop(field.name) for field in fields(Mixture)}),
             "curriculum": Curriculum(stages=self.curriculum or (), budget=rest.pop("budget")),
         }
 
@@ -184,7 +179,7 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LongPPL:
-    """Which tokens are key (evals/perplexity/key_tokens.py); evaluator: a run that decides."""
+    """Which tokens are key (evals/perplexity/measure.py); evaluator: a run that decides."""
 
     context: Count | None = None
     alpha: float = 2.0
@@ -202,11 +197,11 @@ class Sweep:
     stretch: Mapping[str, StretchCall]
 
     def __post_init__(self) -> None:
-        known = [NONE, *self.stretch]
+        methods = [NONE, *self.stretch]
         for name in self.methods:
-            if name not in known:
+            if name not in methods:
                 raise ConfigError(
-                    f"evaluate.sweep.methods: {name!r} is not one of {', '.join(known)};"
+                    f"evaluate.sweep.methods: {name!r} is not one of {', '.join(methods)};"
                     f" define it: +stretch@evaluate.sweep.stretch.{name}=..."
                 )
 
@@ -216,7 +211,7 @@ class Evaluate:
     """The options of `bipe evaluate`; lengths in training rows. measurements: own ones, by name."""
 
     runs: Places
-    checkpoints: Annotated[Any, Rule("all, a list of steps, or null", _steps)]
+    checkpoints: Annotated[Any, _STEPS]
     lengths: Lengths
     documents: Count
     split: SplitName
@@ -272,21 +267,3 @@ class Report:
     out: str
     title: str
     figures: list[Literal["pdf", "png"]]
-
-
-def check(
-    config: Mapping[str, Any],
-    *,
-    schema: Callable[..., Any],
-    allowed: tuple[str, ...],
-    calls: bool = True,
-) -> None:
-    """Raise `ConfigError` with all faults; the top level is the argument list of `schema`.
-
-    calls: False leaves out what needs torch to check, the keys of the calls.
-    """
-    faults = faults_of(config, schema, allowed=allowed, name="the configuration", calls=calls)
-    if len(faults) == 1:
-        raise ConfigError(faults[0])
-    if faults:
-        raise ConfigError(f"{len(faults)} errors:\n" + "\n".join(f"  {f}" for f in faults))

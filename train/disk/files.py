@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from train.errors import DataError
 BLOCK = 1 << 20  # bytes
 _DIGITS = 8  # of a CRC-32 in hexadecimal
 _LONGEST_YAML, _MOST_VALUES = 1 << 22, 100_000  # bytes; a few aliases make billions of values
+_TEXT = 1000  # characters of a text that count as one more value
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _synced = ContextVar("synced", default=True)
 
@@ -146,6 +147,30 @@ def append(path: Path, lines: str) -> None:
         os.fsync(file.fileno())
 
 
+# Folders whose own programs make links: W&B to its cache, Lightning to the newest checkpoint.
+_LINKING, _LINKING_INSIDE = "wandb", "lightning"
+
+
+def refuse_links(folder: Path) -> None:
+    """Raise DataError for a link in a folder in which files are written, replaced or removed.
+
+    The folder itself may be one: the user named it. What is in it may be a stranger's, and a link
+    would lead out of it.
+    """
+    for place, folders, files in os.walk(folder):  # follows none
+        for path in (Path(place, name) for name in sorted((*folders, *files))):
+            if not path.is_symlink():
+                continue
+            top = folder / path.relative_to(folder).parts[0]
+            inside = path.resolve().is_relative_to(top.resolve())
+            if path != top and (top.name == _LINKING or (top.name == _LINKING_INSIDE and inside)):
+                continue
+            raise DataError(
+                f"{path}: is a link to {path.readlink()}, and nothing is written or removed where "
+                f"a link in {folder} leads; remove it, or copy there what it leads to"
+            )
+
+
 def is_name(text: object) -> bool:
     """Return whether a text that others wrote names a file in a folder, and no other place."""
     plain = isinstance(text, str) and not set(text) & {"/", "\\", "\0"}
@@ -155,10 +180,10 @@ def is_name(text: object) -> bool:
 def read_json(path: Path) -> dict[str, Any] | None:
     """Return the object in a JSON file; None if it holds no object or cannot be read."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def user_state() -> Path:
@@ -170,14 +195,20 @@ def user_state() -> Path:
 
 
 def read_numbers(path: Path) -> list[dict[str, Any]]:
-    """Return the lines of a CSV file of numbers or None, without an unfinished last line."""
+    """Return the lines of a CSV file of numbers or None, without an unfinished last line.
+
+    Raises DataError for a file that holds anything else.
+    """
     if not path.exists():
         return []
-    whole, _, _ = path.read_text().rpartition("\n")
-    return [
-        {name: _number(value) for name, value in row.items()}
-        for row in csv.DictReader(io.StringIO(whole))
-    ]
+    try:
+        whole, _, _ = path.read_text(encoding="utf-8").rpartition("\n")
+        return [
+            {name: _number(value) for name, value in row.items()}
+            for row in csv.DictReader(io.StringIO(whole))
+        ]
+    except (ValueError, TypeError, AttributeError, csv.Error) as fault:
+        raise DataError(f"{path}: has changed since it was written: {fault}") from None
 
 
 def _number(text: str) -> float | None:
@@ -186,12 +217,12 @@ def _number(text: str) -> float | None:
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """Return the objects in the lines of a file, without lines that cannot be read."""
-    found = []
+    lines = []
     with suppress(OSError):
         for line in path.read_bytes().splitlines():
             with suppress(ValueError, RecursionError):
-                found.append(json.loads(line))
-    return [held for held in found if isinstance(held, dict)]
+                lines.append(json.loads(line))
+    return [value for value in lines if isinstance(value, dict)]
 
 
 def yaml_fault(error: Exception) -> str:
@@ -212,36 +243,49 @@ def read_yaml(path: Path) -> Any:
     if path.stat().st_size > _LONGEST_YAML:
         raise ValueError(f"it must be at most {_LONGEST_YAML} bytes, was: {path.stat().st_size}")
     try:
-        found = yaml.safe_load(path.read_bytes().decode())
-        todo, count = [found], 0
-        while todo:
-            value = todo.pop()
-            count += 1
-            if count > _MOST_VALUES:
-                raise ValueError(f"it must have at most {_MOST_VALUES} values, including aliases")
-            if isinstance(value, dict | list):
-                todo += value.values() if isinstance(value, dict) else value
+        loader = yaml.SafeLoader(path.read_bytes().decode())
+        root = loader.get_single_node()
+        if root is None:
+            return None
+        _require_few(root)
+        return loader.construct_document(root)
     except yaml.YAMLError as error:
         raise ValueError(yaml_fault(error)) from None
     except RecursionError:
         raise ValueError("is nested too deeply") from None
-    return found
+
+
+def _require_few(root: Any) -> None:
+    """Raise ValueError for a document that aliases or merges (<<) make too large, before that."""
+    sizes: dict[int, int] = {}  # values that a node has, with those behind its aliases
+
+    def size(node: Any) -> int:
+        if id(node) not in sizes:
+            sizes[id(node)] = _MOST_VALUES  # what an alias of itself has
+            inner = node.value if isinstance(node.value, list) else ()
+            pairs = (part if isinstance(part, tuple) else (part,) for part in inner)
+            below = sum(map(size, chain.from_iterable(pairs)))
+            sizes[id(node)] = 1 + len(node.value) // _TEXT + below
+        return sizes[id(node)]
+
+    if size(root) > _MOST_VALUES:
+        raise ValueError(f"it must have at most {_MOST_VALUES} values, including aliases")
 
 
 def sha256(path: Path, *, advance: Callable[[int], object] = lambda _: None) -> str:
     """Return the sha256 of a file; `advance` gets the size in bytes of each piece read."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for block in _blocks(path):
-        found.update(block)
+        digest.update(block)
         advance(len(block))
-    return found.hexdigest()
+    return digest.hexdigest()
 
 
 def checksum(path: Path) -> dict[str, Any]:
-    found = Checksum()
+    total = Checksum()
     for block in _blocks(path):
-        found.update(block)
-    return found.digest()
+        total.update(block)
+    return total.digest()
 
 
 def differing(found: dict[str, Any], expected: dict[str, Any]) -> Iterator[tuple[int, int]]:

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import LeaseCompromise, SoftFileLease, Timeout
-from filelock._identity import process_start_token
 
 from train.disk.files import writing
 from train.errors import DataError
@@ -32,7 +31,7 @@ class Holder:
     """Who holds a lock; seen: seconds since the epoch of the last renewal.
 
     start: filelock's token of the moment when the process began, which tells a number that was used
-    again; None where a system has none.
+    again; None where a system has none. On Linux its low 64 bits are clock ticks since the boot.
     """
 
     pid: int
@@ -51,13 +50,21 @@ class Holder:
     def alive(self) -> bool:
         """Whether the holder runs, as far as can be told without waiting."""
         if self.here:
-            began = None if self.start is None else process_start_token(self.pid)
-            return _runs(self.pid) and began in (None, self.start)
+            began = None if self.start is None else _began(self.pid)
+            return _runs(self.pid) and (began is None or began == (self.start or 0) % 2**64)
         return time.time() - self.seen < 2 * LEASE
 
     def __str__(self) -> str:
         since = f" since {self.since}" * bool(self.since)
         return f"{self.command or 'a process'} (process {self.pid} on {self.host}{since})"
+
+
+def _began(pid: int) -> int | None:
+    """Return when a process began, in clock ticks since the boot; None without /proc."""
+    with suppress(OSError, ValueError, IndexError):
+        behind_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2]
+        return int(behind_name.split()[19])  # field 22, proc_pid_stat(5)
+    return None
 
 
 @contextmanager
@@ -81,16 +88,16 @@ def holder(path: Path) -> Holder | None:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
         seen = path.stat().st_mtime
-        found = dict(line.split("=", 1) for line in lines if "=" in line)
-        host, _, namespace = found["host"].partition(_NAMESPACE)
+        facts = dict(line.split("=", 1) for line in lines if "=" in line)
+        host, _, namespace = facts["host"].partition(_NAMESPACE)
         if namespace and namespace != _own_namespace():
             host = f"{host} (in a container)"
         return Holder(
-            pid=int(found["pid"]),
-            start=int(found["start"]) if "start" in found else None,
+            pid=int(facts["pid"]),
+            start=int(facts["start"]) if "start" in facts else None,
             host=host,
-            since=found.get("since", ""),
-            command=found.get("command", ""),
+            since=facts.get("since", ""),
+            command=facts.get("command", ""),
             seen=seen,
         )
     except (OSError, ValueError, KeyError):  # gone, or killed while writing
@@ -110,23 +117,23 @@ def _acquire(lease: SoftFileLease, path: Path, what: str) -> None:
 
 def _patience(path: Path, what: str) -> float:
     """Return the seconds to wait for a lock that is taken."""
-    found = holder(path)
-    if found is None:  # it is just being written or released, or its writer was killed
+    facts = holder(path)
+    if facts is None:  # it is just being written or released, or its writer was killed
         time.sleep(_AT_ONCE)
-        found = holder(path)
-    if found is None:
+        facts = holder(path)
+    if facts is None:
         path.unlink(missing_ok=True)
         return _AT_ONCE
-    if not found.here:
+    if not facts.here:
         print(
-            f"{what} is in use by {found}: waiting up to {LEASE:.0f} s to see if it is alive",
+            f"{what} is in use by {facts}: waiting up to {LEASE:.0f} s to see if it is alive",
             file=sys.stderr,
             flush=True,
         )
         return LEASE + _GRACE
-    if not found.alive:  # a dead process whose parent never asked for its status
+    if not facts.alive:  # a dead process whose parent never asked for its status
         path.unlink(missing_ok=True)
-    return 0 if found.alive else _AT_ONCE
+    return 0 if facts.alive else _AT_ONCE
 
 
 def _runs(pid: int) -> bool:

@@ -47,7 +47,7 @@ def load(path: Path, *, format: str, version: int, what: str) -> dict[str, Any]:
     a manifest, has another format or version, or was changed.
     """
     if not path.exists():
-        inside = [found.parent for found in sorted(path.parent.glob(f"*/{path.name}"))]
+        inside = [folder.parent for folder in sorted(path.parent.glob(f"*/{path.name}"))]
         cure = f"name {' or '.join(map(str, inside[:3]))}" if inside else "bipe prepare first"
         raise DataError(f"{path} is missing: {path.parent} contains no {what}; {cure}")
     try:

@@ -103,18 +103,21 @@ class Arithmetic(Measurement):
         on += [tokenizer.vocab_size, tokenizer.pieces(), self.split, self.problems]
         of = partial(Row, task=TASK, source=self.source)
         whole = sum(task.trained.values())
+        measurement = f"{counted(self.problems, 'problem')}, {self.split} [{key_of(on)[:8]}]"
         trained = [
             of(measure="trained_operators", unit="share", operators=count, value=weight / whole)
             for count, weight in sorted(task.trained.items())
         ]
-        yield Cell(name=f"of {self.source}, trained", depends_on=key_of(on), measure=trained)
+        yield Cell(name=f"of {self.source}, trained", depends_on=key_of(on), measure=trained,
+                   measurement=measurement)  # fmt: skip
         for count in self.operators:
-            asked = self._drawn(count)
+            problems = self._drawn(count)
             yield Cell(
                 name=f"of {self.source} with {counted(count, 'operator')}",
                 depends_on=[key_of(on), count],
-                cost=sum(len(problem.text) for problem in asked),
-                measure=partial(self.rows, asked=asked, of=partial(of, operators=count)),
+                measurement=measurement,
+                cost=sum(len(problem.text) for problem in problems),
+                measure=partial(self.rows, asked=problems, of=partial(of, operators=count)),
             )
 
     def _drawn(self, count: int) -> Sequence[Problem]:
@@ -131,12 +134,12 @@ class Arithmetic(Measurement):
             problems=self.problems, modulus=task.modulus, split=self.split, order=task.order,
             trained=", ".join(map(str, sorted(task.trained))),
         )  # fmt: skip
-        found = []
+        rows = []
         for name, (right, total) in counts.items():
             low, high = wilson(right, total) if name == "answer" else (None, None)
             value = right / total if total else None
-            found.append(of(measure=name, unit="share", value=value, note=note, low=low, high=high))
-        return [*found, of(measure="problems", unit="problems", value=len(asked))]
+            rows.append(of(measure=name, unit="share", value=value, note=note, low=low, high=high))
+        return [*rows, of(measure="problems", unit="problems", value=len(asked))]
 
 
 def answer_counts(
@@ -150,7 +153,7 @@ def answer_counts(
     """Return (number right, total) for answers, steps and tokens."""
     answers = steps = reductions = right = total = 0
     ordered = sorted(problems, key=lambda problem: len(problem.text))  # little padding
-    encoded = tokenizer.encode_documents([each.text for each in ordered])
+    encoded = tokenizer.encode_documents([problem.text for problem in ordered])
     size = max(1, tokens_per_batch // (1 + max(len(ids) for ids, _ in encoded)))
     for start in range(0, len(ordered), size):
         batch = ordered[start : start + size]
@@ -160,30 +163,30 @@ def answer_counts(
             reductions += len(problem.steps) - 1
         likeliest, scored = right_tokens(model, batch, task, tokenizer)
         right, total = right + likeliest, total + scored
-    asked = len(problems)
-    return {"answer": (answers, asked), "steps": (steps, reductions), "tokens": (right, total)}
+    number = len(problems)
+    return {"answer": (answers, number), "steps": (steps, reductions), "tokens": (right, total)}
 
 
 def written(
     model: Decoder, problems: Sequence[Problem], task: Task, tokenizer: Tokenizer
 ) -> list[str]:
     """Return what the model writes after the '=' of each problem, up to the end of the document."""
-    asked = tokenizer.encode_documents([problem.expression + EQUALS for problem in problems])
+    prompts = tokenizer.encode_documents([problem.expression + EQUALS for problem in problems])
     marker = TokenMarker(segmenter=task.segmenter, pieces=tokenizer.pieces())
-    found = generate(
+    outputs = generate(
         model,
-        [ids.tolist() for ids, _ in asked],
+        [ids.tolist() for ids, _ in prompts],
         # A reduction removes at least two tokens; each step adds its '=' or the end.
         max_new=max(
             sum(len(ids) - 2 * done for done in range(1, len(problem.steps)))
-            for (ids, _), problem in zip(asked, problems, strict=True)
+            for (ids, _), problem in zip(prompts, problems, strict=True)
         ),
         marker=marker,
         stop_ids=(tokenizer.eos_id,),
         decode=tokenizer.decode,
     )
     # A final '=' leaves an unfinished text without an answer.
-    return [(each.text or "") + EQUALS * (each.ended != "stop") for each in found]
+    return [(output.text or "") + EQUALS * (output.ended != "stop") for output in outputs]
 
 
 def right_steps(problem: Problem, text: str, modulus: int) -> int:

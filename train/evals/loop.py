@@ -14,7 +14,7 @@ import logging
 import math
 import time
 from abc import ABC, abstractmethod
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -29,7 +29,7 @@ from rich.text import Text
 
 from bipe import Decoder, DecoderConfig
 from bipe.build import ALLOWED
-from segmenters.wording import counted
+from segmenters.wording import counted, escaped
 from train import stop
 from train.disk.files import write_whole
 from train.evals.rows import FILE, LEFT_OUT, Journal, Row, key_of, left_out, of_run
@@ -72,6 +72,7 @@ class Cell:
     name: unique in its measurement; a later cell of this name replaces this one. depends_on: plain
     values that decide the rows, besides name and model. cost: tokens read, for the time left.
     measure: gives rows without run, arm, seed and variant; rows themselves need no model.
+    measurement: of the rows, if only those of equal ones may be compared (Row.measurement).
     """
 
     name: str
@@ -79,6 +80,12 @@ class Cell:
     measure: Callable[[Decoder], Iterable[Row]] | Sequence[Row]
     cost: float = 0
     length: int | None = None
+    measurement: str = ""
+
+    def filled(self, rows: Iterable[Row], run: TrainedRun, **at: Any) -> list[Row]:
+        """Return the rows with the names of their run and the measurement; at: further fields."""
+        filled = list(rows) or left_out("there is nothing to measure")
+        return of_run(filled, run, measurement=self.measurement, **at)
 
 
 class Measurement(ABC):
@@ -123,8 +130,8 @@ class _Planned:
         return key_of([self.measured, self.subject.variant])
 
     def filled(self, rows: Iterable[Row]) -> list[Row]:
-        run, there = self.subject.run, list(rows) or left_out("there is nothing to measure")
-        return of_run(there, run, step=run.step, variant=self.subject.variant)
+        run = self.subject.run
+        return self.cell.filled(rows, run, step=run.step, variant=self.subject.variant)
 
 
 class _Run:
@@ -134,17 +141,17 @@ class _Run:
         self.journal.forget_others(self._run.weights, step=self._run.step)
         self._variant: Decoder | None = None
         self._alike: dict[str, list[_Planned]] = defaultdict(list)
-        for one in cells:
-            self._alike[one.measured].append(one)
+        for planned in cells:
+            self._alike[planned.measured].append(planned)
 
-    def known(self, one: _Planned) -> list[Row] | None:
+    def equal_rows(self, cell: _Planned) -> list[Row] | None:
         """Return the rows measured on an equal model, under whatever name."""
-        keys = (each.key for each in self._alike[one.measured])
+        keys = (planned.key for planned in self._alike[cell.measured])
         return next((self.journal[key] for key in keys if key in self.journal), None)
 
     def missing(self) -> list[_Planned]:
-        firsts = (alike[0] for alike in self._alike.values())
-        return [one for one in firsts if callable(one.cell.measure) and self.known(one) is None]
+        firsts = [cells[0] for cells in self._alike.values() if callable(cells[0].cell.measure)]
+        return [planned for planned in firsts if self.equal_rows(planned) is None]
 
     @cached_property
     def _trained(self) -> Decoder:
@@ -156,17 +163,18 @@ class _Run:
         model, _ = load_place(self._run.place, allowed=self._allowed)
         return model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
 
-    def measured(self, one: _Planned) -> Iterable[Row]:
-        if not callable(one.cell.measure):
-            return one.cell.measure
+    def measured(self, planned: _Planned) -> Iterable[Row]:
+        cell = planned.cell
+        if not callable(cell.measure):
+            return cell.measure
         with torch.no_grad():
-            return list(one.cell.measure(self._model(one.subject.config_at(one.cell.length))))
+            return list(cell.measure(self._model(planned.subject.config_at(cell.length))))
 
     def _model(self, config: DecoderConfig) -> Decoder:
         """Return the model of a configuration: the trained one, the last variant, or a new one."""
-        for made in (self._trained, self._variant):
-            if made is not None and made.config == config:
-                return made
+        for model in (self._trained, self._variant):
+            if model is not None and model.config == config:
+                return model
         self._variant = Decoder(config, allowed=self._allowed)
         # Share the tensors of the run's model: no copy for each variant.
         self._variant.load_state_dict(self._trained.state_dict(), assign=True)
@@ -183,89 +191,77 @@ def measure(jobs: Iterable[Job], *, allowed: tuple[str, ...] = ALLOWED) -> None:
         planned[subject.run.place] += [
             _Planned(subject=subject, kind=kind, cell=cell) for cell in measurement.cells(subject)
         ]
-    made = {place: _Run(cells, allowed) for place, cells in planned.items() if cells}
-    meter = _Meter([one for run in made.values() for one in run.missing()])
+    runs = {place: _Run(cells, allowed) for place, cells in planned.items() if cells}
+    meter = _Meter([cell for run in runs.values() for cell in run.missing()])
     with meter.bar, stop.kept(lambda: f"{meter.state()} are kept; {stop.AGAIN}"):
-        for place in list(made):
-            run = made.pop(place)  # to free its model afterwards
-            for one in run.cells:
+        for place in list(runs):
+            run = runs.pop(place)  # to free its model afterwards
+            for cell in run.cells:
                 stop.check()
-                if one.key in run.journal:
-                    run.journal.renew(one.key)
+                if cell.key in run.journal:
+                    run.journal.renew(cell.key)
                 else:
-                    begin, known = time.monotonic(), run.known(one)
-                    rows = one.filled(run.measured(one) if known is None else known)
-                    weights = one.subject.run.weights
-                    run.journal.append(one.key, rows, name=one.name, weights=weights)
-                    if known is None and callable(one.cell.measure):
-                        meter.done(one, time.monotonic() - begin)
-                meter.note(one, run.journal[one.key])
-        meter.tell_left_out()
+                    rows = run.equal_rows(cell)
+                    is_new = rows is None and callable(cell.cell.measure)
+                    rows = cell.filled(run.measured(cell) if rows is None else rows)
+                    weights = cell.subject.run.weights
+                    run.journal.append(cell.key, rows, name=cell.name, weights=weights)
+                    if is_new:
+                        meter.done(cell)
+                meter.note(cell, run.journal[cell.key])
+        meter.print_left_out()
 
 
 _SECONDS_BETWEEN_LINES = 5  # of the progress in a log
 
 
 class _Meter:
-    """Progress and time left on stderr, by the speed of cells of the same kind and length."""
+    """Progress on stderr, and the time left by the cost of what is measured."""
 
-    def __init__(self, todo: Sequence[_Planned]) -> None:
-        self._left = {id(one): one for one in todo}
-        self._total = len(todo)
-        self._spent: dict[tuple[Any, ...], list[float]] = defaultdict(lambda: [0.0, 0.0])
+    def __init__(self, missing: Sequence[_Planned]) -> None:
+        self._total, self._count = len(missing), 0
+        self._cost, self._spent = sum(planned.cell.cost for planned in missing), 0.0
         self._left_out: dict[str, list[str]] = defaultdict(list)
         self._console = Console(stderr=True)
         self.bar = Progress(
-            BarColumn(bar_width=24), TextColumn("{task.description}"), console=self._console,
-            disable=not self._console.is_terminal or not todo,
+            BarColumn(bar_width=24), TextColumn("{task.description}", markup=False),
+            console=self._console, disable=not self._console.is_terminal or not missing,
         )  # fmt: skip
         self._task = self.bar.add_task("", total=self._total)
         self._began, self._printed = time.monotonic(), -math.inf
 
-    def done(self, one: _Planned, seconds: float) -> None:
-        del self._left[id(one)]
-        for place in _alike(one):
-            spent = self._spent[place]
-            spent[0], spent[1] = spent[0] + seconds, spent[1] + one.cell.cost
-        done, now = self._total - len(self._left), time.monotonic()
-        shown = f"{one.subject.run.name}: {one.name}: {done} of {self._total} measured"
+    def done(self, planned: _Planned) -> None:
+        self._count, self._spent = self._count + 1, self._spent + planned.cell.cost
+        now, is_last = time.monotonic(), self._count == self._total
+        name = escaped(f"{planned.subject.run.name}: {planned.name}")
+        shown, seconds = f"{name}: {self._count} of {self._total} measured", now - self._began
         # The first cells also load the model, and say little of the speed of the others.
-        if self._left and now - self._began >= _SECONDS_BETWEEN_LINES:
-            shown += f", {datetime.timedelta(seconds=round(self.seconds_left()))} left"
-        self.bar.update(self._task, completed=done, description=shown)
-        if self.bar.disable and (not self._left or now - self._printed >= _SECONDS_BETWEEN_LINES):
+        if not is_last and seconds >= _SECONDS_BETWEEN_LINES and self._spent:
+            left = seconds * (self._cost - self._spent) / self._spent
+            shown += f", {datetime.timedelta(seconds=round(left))} left"
+        self.bar.update(self._task, completed=self._count, description=shown)
+        if self.bar.disable and (is_last or now - self._printed >= _SECONDS_BETWEEN_LINES):
             self._printed = now
             self._print(shown)
 
     def state(self) -> str:
-        return f"{self._total - len(self._left)} of {counted(self._total, 'measurement')}"
+        return f"{self._count} of {counted(self._total, 'measurement')}"
 
-    def seconds_left(self) -> float:
-        return sum(one.cell.cost * self._speed(one) for one in self._left.values())
-
-    def _speed(self, one: _Planned) -> float:
-        known = (self._spent[place] for place in _alike(one) if place in self._spent)
-        return next((seconds / cost for seconds, cost in known if cost), 0.0)
-
-    def note(self, one: _Planned, rows: Iterable[Row]) -> None:
+    def note(self, planned: _Planned, rows: Iterable[Row]) -> None:
         for row in rows:
             if row.measure == LEFT_OUT:
-                name = f"{one.kind} {one.cell.name}".rstrip()
+                name = f"{planned.kind} {planned.cell.name}".rstrip()
                 model = f"{row.run} ({row.variant})" if row.variant else row.run
                 self._left_out[f"{name} is left out: {row.note}"].append(model)
 
-    def tell_left_out(self) -> None:
+    def print_left_out(self) -> None:
         """Print each reason once, with the models that it applies to."""
         for reason, models in self._left_out.items():
             listed = ", ".join(models) if len(models) < 4 else f"{len(models)} models"
             self._print(f"{listed}: {reason}")
 
     def _print(self, line: str) -> None:
-        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def _alike(one: _Planned) -> list[tuple[Any, ...]]:
-    return [(one.kind, one.cell.length), (one.kind,), ()]
+        self._console.print(escaped(line), markup=False, highlight=False, soft_wrap=True)
 
 
 # Measures without a line in the table.
@@ -273,7 +269,7 @@ _DETAILS = {
     "nll", "bits_per_byte", "tokens_scored", "documents", "trials", "chance", "first", "second",
     "steps", "tokens", "problems", "trained_operators", LEFT_OUT,
 }  # fmt: skip
-_PREFIXES = ("published_", "distance_", "trial_", "document_")
+_PREFIXES = ("as_averaged_by_", "distance_", "trial_", "document_")
 _AXES = ("length", "operators")
 
 
@@ -282,12 +278,12 @@ def summary(rows: Iterable[Row], *, title: str) -> Group:
     tables = []
     for axis, places, lines in grids(rows):
         heading = f"{title}, by {axis}" if axis else title
-        table = Table(title=Text(heading), title_justify="left")
+        table = Table(title=Text(escaped(heading)), title_justify="left")
         table.add_column("")
         for place in places:
             table.add_column(place, justify="right")
         for name, cells in lines.items():
-            table.add_row(Text(name), *cells)
+            table.add_row(Text(escaped(name)), *cells)
         tables.append(table)
     return Group(*tables)
 
@@ -306,21 +302,24 @@ def grids(rows: Iterable[Row]) -> Iterator[tuple[str, list[str], dict[str, list[
     """Yield the unit of an axis, its places, and the cells of each line, for each axis."""
     shown = sorted(filter(_is_shown, rows), key=lambda row: bool(row.variant))
     for axis, unit in (("length", "tokens"), ("operators", "operators"), ("", "")):
-        held: dict[str, dict[int | None, list[float]]] = defaultdict(lambda: defaultdict(list))
+        values: dict[tuple[str, str], dict[int | None, list[float]]] = {}
         for row in shown:
-            own = next((name for name in _AXES if getattr(row, name) is not None), "")
-            if own == axis and row.value is not None:
+            if axis == next((name for name in _AXES if getattr(row, name) is not None), ""):
                 words = (row.variant, row.task, row.measure, row.source)
-                place = getattr(row, axis) if axis else None
-                held[" ".join(filter(None, words))][place].append(row.value)
-        if held:
-            places = sorted({at for line in held.values() for at in line}, key=lambda at: at or 0)
+                line = values.setdefault((" ".join(filter(None, words)), row.measurement), {})
+                if row.value is not None:
+                    line.setdefault(getattr(row, axis) if axis else None, []).append(row.value)
+        if lines := {names: line for names, line in values.items() if line}:
+            places = sorted({at for line in lines.values() for at in line}, key=lambda at: at or 0)
+            several = Counter(name for name, _ in lines)
             yield (
                 unit,
                 ["" if at is None else str(at) for at in places],
                 {
-                    name: [f"{fmean(line[at]):.4g}" if line[at] else "" for at in places]
-                    for name, line in held.items()
+                    f"{name}: {by}" if several[name] > 1 else name: [
+                        f"{fmean(line[at]):.4g}" if at in line else "" for at in places
+                    ]
+                    for (name, by), line in lines.items()
                 },
             )
 

@@ -38,7 +38,8 @@ class Row:
     task: a probe, a task of SCROLLS, or arithmetic. length: of the context, in tokens.
     step: of the training whose weights were measured; None: the trained model. depth: 0 is
     the start of the context. start, stop: the bin of positions or sizes. number: of a document or
-    trial. low, high: the 95% interval. note: the protocol, in words.
+    trial. low, high: the 95% interval. note: the protocol, in words. measurement: by what and on
+    which texts, in short: numbers of different ones are not to be compared.
     """
 
     run: str = ""
@@ -60,6 +61,7 @@ class Row:
     low: float | None = None
     high: float | None = None
     note: str = ""
+    measurement: str = ""
 
 
 LEFT_OUT = "left_out"  # measure of a cell that was not measured; its note is the reason
@@ -194,50 +196,58 @@ class Journal:
         """Return the rows that count of a step, or of the trained model."""
         return [row for row in self.rows() if row.step == step]
 
-    def rows(self) -> list[Row]:
-        """Return all rows that count; of several in one place, the last written."""
+    def rows(self, *, replaced: bool = False, weights: str = "") -> list[Row]:
+        """Return all rows that count; of several in one place, the last written.
+
+        replaced: also those by other measurements, which a later cell of their name replaced.
+        weights: sha256 of those that were measured; empty: any.
+        """
         latest: dict[tuple[Any, ...], Row] = {}
-        for row in (row for cell in self._counting() for row in cell.rows):
+        cells = self._counting(replaced=replaced)
+        cells = [cell for cell in cells if not weights or cell.weights in ("", weights)]
+        for row in (row for cell in cells for row in cell.rows):
             place = tuple(getattr(row, name) for name in PLACE)
             latest.pop(place, None)
             latest[place] = row
         return list(latest.values())
 
-    def _counting(self) -> list[_Measured]:
-        last = {cell.name or key: key for key, cell in self._cells.items()}
-        return [cell for key, cell in self._cells.items() if last[cell.name or key] == key]
+    def _counting(self, *, replaced: bool = False) -> list[_Measured]:
+        names = {key: (cell.name or key, cell.rows[0].measurement if replaced else "")
+                 for key, cell in self._cells.items()}  # fmt: skip
+        last = {name: key for key, name in names.items()}
+        return [cell for key, cell in self._cells.items() if last[names[key]] == key]
 
 
 def _whole_cells(path: Path) -> dict[str, _Measured]:
     """Return the complete cells of a file, in the order of their last rows."""
-    found: dict[str, tuple[_Measured, int]] = {}
+    cells: dict[str, tuple[_Measured, int]] = {}
     for line, row in _lines(path):
         key, size = line[_CELL], int(line[_OF])
-        cell, _ = found.pop(key, (None, 0))
+        cell, _ = cells.pop(key, (None, 0))
         if cell is None or line[_PLACE] == 0:  # also after an incomplete attempt
             cell = _Measured([], line.get(_NAME, ""), line.get(_WEIGHTS, ""))
         if line[_PLACE] == len(cell.rows):
             cell.rows.append(row)
-        found[key] = cell, size
-    return {key: cell for key, (cell, size) in found.items() if len(cell.rows) == size}
+        cells[key] = cell, size
+    return {key: cell for key, (cell, size) in cells.items() if len(cell.rows) == size}
 
 
 def _lines(path: Path) -> Iterator[tuple[dict[str, Any], Row]]:
-    known = {field.name for field in fields(Row)}
+    names = {field.name for field in fields(Row)}
     for number, line in enumerate(path.read_bytes().splitlines(), 1):
         try:
-            held = json.loads(line)
+            entry = json.loads(line)
         except (ValueError, RecursionError):
             continue  # the process was killed while writing: the cell is incomplete
         try:
-            row = Row(**{name: value for name, value in held.items() if name in known})
-            int(held[_PLACE]), int(held[_OF]), held[_CELL]
+            row = Row(**{name: value for name, value in entry.items() if name in names})
+            int(entry[_PLACE]), int(entry[_OF]), entry[_CELL]
         except (AttributeError, ValueError, KeyError, TypeError) as fault:
             raise DataError(
                 f"{path}: line {number} is not a measurement ({fault}). Remove the line "
                 "or the file, and run bipe evaluate again"
             ) from None
-        yield held, row
+        yield entry, row
 
 
 def _filled(row: Row) -> dict[str, Any]:

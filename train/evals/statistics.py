@@ -76,13 +76,13 @@ def _distances(counted: Counted, least: int) -> dict[str, Any]:
         }
         for i, j in itertools.combinations(range(len(compared)), 2)
     ]
-    found = [pair["distance"] for pair in pairs]
+    distances = [pair["distance"] for pair in pairs]
     return {
         "least_documents": least,
         "bins": [DOCUMENT_EDGES[index] for index in compared],
         "pairs": pairs,
-        "mean": sum(found) / len(found) if found else None,
-        "largest": max(found) if found else None,
+        "mean": sum(distances) / len(distances) if distances else None,
+        "largest": max(distances) if distances else None,
     }
 
 
@@ -103,14 +103,14 @@ class Counted:
         all_tokens, all_segments = [self.tokens], [self.segments]
         while first < len(ends):
             last = max(first + 1, int(np.searchsorted(ends, begin + piece, side="right")))
-            own = ends[first:last] - begin
-            starts = np.flatnonzero(data.marks(begin, begin + int(own[-1])) & _STARTS)
-            documents = np.searchsorted(own, starts, side="right")
-            tokens, lengths = np.diff(own, prepend=0), np.diff(starts, append=own[-1])
+            stops = ends[first:last] - begin
+            starts = np.flatnonzero(data.marks(begin, begin + int(stops[-1])) & _STARTS)
+            documents = np.searchsorted(stops, starts, side="right")
+            tokens, lengths = np.diff(stops, prepend=0), np.diff(starts, append=stops[-1])
             bins = _bins(tokens)[documents]
             for bin_ in np.unique(bins).tolist():
                 _tally(self.lengths[bin_], lengths[bins == bin_])
-            segments, there = np.bincount(documents, minlength=len(own)), tokens > 0
+            segments, there = np.bincount(documents, minlength=len(stops)), tokens > 0
             all_tokens.append(tokens[there])
             all_segments.append(segments[there])
             first, begin = last, int(ends[last - 1])
@@ -119,7 +119,7 @@ class Counted:
     def state(self) -> list[Any]:
         """Return documents and lengths of each bin, as `Lengths` has them."""
         documents = np.bincount(_bins(self.tokens), minlength=len(DOCUMENT_EDGES)).tolist()
-        return list(zip(documents, (sorted(each.items()) for each in self.lengths), strict=True))
+        return list(zip(documents, (sorted(count.items()) for count in self.lengths), strict=True))
 
 
 def _bins(tokens: np.ndarray) -> np.ndarray:
@@ -127,8 +127,8 @@ def _bins(tokens: np.ndarray) -> np.ndarray:
 
 
 def _tally(counter: Counter[int], values: np.ndarray) -> None:
-    found, times = np.unique(values, return_counts=True)
-    counter.update(dict(zip(found.tolist(), times.tolist(), strict=True)))
+    distinct, times = np.unique(values, return_counts=True)
+    counter.update(dict(zip(distinct.tolist(), times.tolist(), strict=True)))
 
 
 def growth(tokens: np.ndarray, segments: np.ndarray) -> dict[str, Any]:
@@ -167,8 +167,8 @@ def js_distance(p: np.ndarray, q: np.ndarray) -> float:
 
 
 def _divergence(p: np.ndarray, q: np.ndarray) -> float:
-    held = p > 0
-    return float((p[held] * np.log2(p[held] / q[held])).sum())
+    both = p > 0
+    return float((p[both] * np.log2(p[both] / q[both])).sum())
 
 
 def by_chance(p: np.ndarray, q: np.ndarray) -> float:
@@ -176,7 +176,7 @@ def by_chance(p: np.ndarray, q: np.ndarray) -> float:
     generator = np.random.Generator(np.random.PCG64(0))
     pooled = (p + q) / (p + q).sum()
     drawn = [
-        js_distance(*(generator.multinomial(int(each.sum()), pooled) for each in (p, q)))
+        js_distance(*(generator.multinomial(int(row.sum()), pooled) for row in (p, q)))
         for _ in range(_DRAWS)
     ]
     return float(np.mean(drawn))
@@ -185,7 +185,7 @@ def by_chance(p: np.ndarray, q: np.ndarray) -> float:
 def histograms(counts: Sequence[Counter[int]]) -> np.ndarray:
     """Return the counts of every length that occurs, ``(distribution, length)``."""
     lengths = sorted(set().union(*counts))
-    return np.array([[each[length] for length in lengths] for each in counts], dtype=np.int64)
+    return np.array([[row[length] for length in lengths] for row in counts], dtype=np.int64)
 
 
 class Separators:
@@ -222,21 +222,21 @@ class Separators:
             begin = stop
 
     def _count(self, ids: np.ndarray, starts: np.ndarray) -> None:
-        found = spelled(ids, self._pieces, self._sizes)
-        visible = np.flatnonzero(~np.isin(found.characters, _SPACES))
+        text = spelled(ids, self._pieces, self._sizes)
+        visible = np.flatnonzero(~np.isin(text.characters, _SPACES))
         self.tokens += len(ids)
         self.segments += len(starts)
-        stops = np.append(found.first[starts[1:]], len(found.characters))
+        stops = np.append(text.first[starts[1:]], len(text.characters))
         # Only visible characters count: the token that opens a segment may begin with a space.
         last = np.searchsorted(visible, stops) - 1
-        first = np.searchsorted(visible, found.first[starts])
+        first = np.searchsorted(visible, text.first[starts])
         there = last >= first
         self._blank += int((~there).sum())
         last = last[there]
-        _tally(self._ends, found.characters[visible[last]])
-        _tally(self._all, found.characters[visible])
-        lines = np.cumsum(found.characters == 0x0A)
-        behind = np.append(visible[1:], len(found.characters) - 1)
+        _tally(self._ends, text.characters[visible[last]])
+        _tally(self._all, text.characters[visible])
+        lines = np.cumsum(text.characters == 0x0A)
+        behind = np.append(visible[1:], len(text.characters) - 1)
         gaps = lines[behind] > lines[visible] if len(visible) else np.zeros(0, bool)
         self._lines += int(gaps.sum())
         self._line_ends += int(gaps[np.unique(last)].sum())

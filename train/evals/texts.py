@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from segmenters.wording import counted
 from train.data.store.shards import DataSet
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.errors import DataError
@@ -52,6 +53,13 @@ class Excerpts:
         return Stream(tokens=self.tokens.reshape(-1), marks=self.marks.reshape(-1), ends=ends)
 
     @property
+    def identity(self) -> str:
+        """The number and length of the documents, and a few digits of the fingerprint."""
+        number, size = self.tokens.shape
+        digits = hashlib.sha256(self.fingerprint.encode()).hexdigest()[:8]
+        return f"{counted(number, 'document')} of {counted(size, 'token')} [{digits}]"
+
+    @property
     def fingerprint(self) -> str:
         whole = hashlib.sha256(self.tokens.tobytes())
         whole.update(self.marks.tobytes())
@@ -71,10 +79,10 @@ class HeldOut:
         If none reaches the smallest, half of it is tried, and so on, and a warning is printed;
         DataError if none reaches SHORTEST.
         """
-        asked = source, tuple(sorted(lengths)), limit
-        if asked not in self._read:
-            self._read[asked] = self._cut(self.splits[source], lengths, limit)
-        return self._read[asked]
+        key = source, tuple(sorted(lengths)), limit
+        if key not in self._read:
+            self._read[key] = self._cut(self.splits[source], lengths, limit)
+        return self._read[key]
 
     def _cut(self, data: DataSet, lengths: Sequence[int], limit: int) -> Excerpts:
         sizes = np.diff(data.document_ends, prepend=0)
@@ -88,8 +96,8 @@ class HeldOut:
             documents = np.flatnonzero(sizes >= length)[:limit].tolist()
             if documents:
                 if length in shorter:
-                    told = f"{short}; measured at {length}. For more, {_LONGER}"
-                    print(f"bipe: warning: {told}", file=sys.stderr)
+                    warning = f"{short}; measured at {length}. For more, {_LONGER}"
+                    print(f"bipe: warning: {warning}", file=sys.stderr)
                 spans = [slice(start, start + length) for start, _ in map(data.span, documents)]
                 tokens = np.stack([data.tokens[span].astype(np.int64) for span in spans])
                 marks = np.stack([data.marks(span.start, span.stop) for span in spans])
@@ -126,8 +134,8 @@ def spelled(ids: np.ndarray, pieces: Sequence[bytes], sizes: np.ndarray) -> Spel
     if escaped.any():
         characters = np.where(escaped, ord(_LONE), characters).astype("<u4")
         text = characters.tobytes().decode("utf-32-le")
-    bounds, own = np.cumsum(widths), sizes[ids]
-    ends = np.cumsum(own)
-    first = np.searchsorted(bounds, ends - own, side="right")
-    last = np.where(own == 0, first, np.searchsorted(bounds, ends - 1, side="right") + 1)
+    bounds, lengths = np.cumsum(widths), sizes[ids]
+    ends = np.cumsum(lengths)
+    first = np.searchsorted(bounds, ends - lengths, side="right")
+    last = np.where(lengths == 0, first, np.searchsorted(bounds, ends - 1, side="right") + 1)
     return Spelled(text, characters, first, last)

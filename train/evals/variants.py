@@ -35,10 +35,10 @@ def variants(
     "rerope" where both units give equal models. A model that was trained with a stretch takes no
     other.
     """
-    config, asked = subject.config, factor
+    config, fixed_factor = subject.config, factor
 
     def stretched(description: Mapping[str, Any], unit: Any, length: int) -> DecoderConfig:
-        factor = length / subject.row_length if asked is None else asked
+        factor = length / subject.row_length if fixed_factor is None else fixed_factor
         factor = factor if length > subject.row_length else 1.0
         described = {key: value for key, value in description.items() if key != PARTIAL}
         if _scales(described, allowed):
@@ -55,16 +55,16 @@ def variants(
         if is_stretched(config.encoding):
             yield replace(subject, variant=name), "the model already has a stretch"
             continue
-        made: dict[str, Mapping[int, DecoderConfig]] = {}
+        by_unit: dict[str, Mapping[int, DecoderConfig]] = {}
         for unit in units if _has_segments(config.encoding, allowed) else ["tokens"]:
             try:
-                made[unit] = {at: stretched(description, unit, at) for at in subject.lengths}
+                by_unit[unit] = {at: stretched(description, unit, at) for at in subject.lengths}
             except ValueError as reason:
                 yield replace(subject, variant=f"{name} ({unit})"), str(reason)
-        first = next(iter(made.values()), {})
-        if len(made) > 1 and all(each == first for each in made.values()):
-            made = {"": first}
-        for unit, configs in made.items():
+        first = next(iter(by_unit.values()), {})
+        if len(by_unit) > 1 and all(configs_of == first for configs_of in by_unit.values()):
+            by_unit = {"": first}
+        for unit, configs in by_unit.items():
             named = f"{name} ({unit})" if unit else name
             yield replace(subject, variant=named, configs=configs), ""
 
@@ -72,8 +72,8 @@ def variants(
 def is_stretched(encoding: Any) -> bool:
     """Return whether a description has a stretch or a far method."""
     if isinstance(encoding, Mapping):
-        own = any(encoding.get(key) is not None for key in ("stretch", "far"))
-        return own or any(map(is_stretched, encoding.values()))
+        stretched = any(encoding.get(key) is not None for key in ("stretch", "far"))
+        return stretched or any(map(is_stretched, encoding.values()))
     return isinstance(encoding, (list, tuple)) and any(map(is_stretched, encoding))
 
 

@@ -1,12 +1,12 @@
 """What a run is to do, and how its processes enter its folder: rank 0 decides, others are told.
 
-Rank 0 holds the folder's lock until the run ends. Ranks that torchrun or srun started receive its
-decision when all of them are there; those that rank 0 starts itself find it in their environment.
+Rank 0 holds the folder's lock until the run ends. The others receive its decision when all of them
+are there.
 """
 
 from __future__ import annotations
 
-import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,19 +19,21 @@ import lightning
 import torch
 
 from bipe import __version__
-from bipe.build import TARGET
+from bipe.build import TARGET, build
 from bipe.sealing import CheckpointError, read_config
 from train.config import Config
+from train.config.sections import SCHEDULE
 from train.errors import EXIT_FAULT, RunError
 from train.fit import runs
 from train.fit.checkpoints import step_of
 from train.fit.checkpoints.reading import latest_checkpoint, remove_unfinished
 from train.fit.machine import revision
-from train.fit.module import Training
+from train.fit.module import LMModule, Training
+from train.fit.parallel.callbacks import Ends
 from train.fit.record import Session, changes, command_line, recorded
 from train.ranks import world
 
-CHECKPOINT = "BIPE_CHECKPOINT"  # for ranks that rank 0 starts: the checkpoint, or nothing
+_SMALL_CHANGE = 0.1  # of the learning rate, beyond which a change of plan says it
 _REPORT = 5.0  # seconds for rank 0 to do so
 
 
@@ -39,13 +41,12 @@ _REPORT = 5.0  # seconds for rank 0 to do so
 class Fit:
     """How a run trains, and where.
 
-    config: conf/config.yaml explains each value. stored: the configuration to keep in the folder.
-    command: that of the processes of other devices. best: write the weights with the lowest
-    validation loss instead of the last ones.
+    config: conf/config.yaml explains each value; it is kept in the folder. command: that of the
+    processes of other devices. best: write the weights with the lowest validation loss instead of
+    the last ones.
     """
 
     config: Config
-    stored: Mapping[str, Any]
     folder: Path
     training: Training
     callbacks: Sequence[lightning.Callback]
@@ -73,9 +74,12 @@ def find_entry(folder: Path, *, config: Mapping[str, Any], data: str | None = No
     runs.claim(folder, if_exists=config["if_exists"], config=config)
     if config["if_exists"] not in runs.RESUMES:
         return Entry()
-    if (notes := _finished(folder)) is not None:
+    notes = _finished(folder)
+    if notes is not None and runs.short_of(notes, runs.read_config(folder)) is None:
         changed = changes(runs.read_config(folder), config)
-        if new := [each for each in changed if each.startswith(runs.PLAN)]:  # if_exists=change
+        if new := [
+            change for change in changed if change.startswith(runs.PLAN)
+        ]:  # if_exists=change
             raise RunError(
                 f"{folder} is finished, so its plan cannot change ({'; '.join(new)}): bipe extend "
                 f"checkpoint={folder} trains it further"
@@ -99,23 +103,24 @@ def find_entry(folder: Path, *, config: Mapping[str, Any], data: str | None = No
 
 @contextmanager
 def entered(
-    folder: Path, *, command: str, trainer: lightning.Trainer, decide: Callable[[], Entry]
+    folder: Path,
+    module: LMModule,
+    *,
+    command: str,
+    trainer: lightning.Trainer,
+    decide: Callable[[], Entry],
 ) -> Iterator[Entry]:
     """Hold the folder on rank 0 for the block, and give the decision of rank 0 to every rank."""
-    with ExitStack() as held:
+    with ExitStack() as stack:
 
         def decided() -> Entry:
-            held.enter_context(runs.in_use(folder, command=command))
+            stack.enter_context(runs.in_use(folder, command=command))
             return decide()
 
         if world() is None:
-            if trainer.is_global_zero:
-                yield decided()
-            elif (told := os.environ.get(CHECKPOINT)) is not None:
-                yield Entry(checkpoint=Path(told) if told else None)
-            else:  # the first process of a further machine, started by hand
-                yield Entry(checkpoint=latest_checkpoint(folder / runs.CHECKPOINTS))
+            yield decided()
             return
+        trainer.strategy.connect(module)  # FSDP2 asks for it
         trainer.strategy.setup_environment()  # the ranks meet
         entry, fault = None, None
         if trainer.is_global_zero:
@@ -127,18 +132,20 @@ def entered(
         if fault is not None:
             raise fault
         if entry is None:
-            time.sleep(_REPORT)  # torchrun ends all ranks with the first one
+            time.sleep(_REPORT)  # all ranks are ended with the first one
             raise SystemExit(EXIT_FAULT)  # rank 0 reports the error
         yield entry
 
 
 @contextmanager
-def recorded_on_rank_0(fit: Fit, trainer: lightning.Trainer, entry: Entry) -> Iterator[None]:
+def recorded_on_rank_0(
+    fit: Fit, trainer: lightning.Trainer, entry: Entry, ends: Ends
+) -> Iterator[None]:
     """Record the session around the block; if it fails before a step, nothing stays of the run."""
     if not trainer.is_global_zero:
         yield
         return
-    folder, config, device = fit.folder, fit.stored, trainer.strategy.root_device
+    folder, config, device = fit.folder, fit.config.as_plain(), trainer.strategy.root_device
     kind = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
     session = Session(
         words=command_line(fit.command),
@@ -148,11 +155,14 @@ def recorded_on_rank_0(fit: Fit, trainer: lightning.Trainer, entry: Entry) -> It
         precision=str(trainer.precision),
         versions={"bipe": __version__, "torch": torch.__version__, **revision()},
         start_step=entry.step,
-        steps=trainer.max_steps,
+        steps=fit.config.steps,
         changed=changes(runs.read_config(folder), config),
     )
     for change in _told(session.changed, entry.step):
         print(f"{folder}: {change}", file=sys.stderr, flush=True)
+    plan, allowed = runs.read_config(folder), fit.config.allowed
+    if entry.step and (text := rate_change(plan, config, step=entry.step, allowed=allowed)):
+        print(f"{folder}: {text}", file=sys.stderr, flush=True)
     with runs.withdrawn_on_failure(folder), recorded(folder, session):
         if config.get("if_exists") == "change":  # the record has both values by now
             runs.replan(folder, config)
@@ -160,6 +170,7 @@ def recorded_on_rank_0(fit: Fit, trainer: lightning.Trainer, entry: Entry) -> It
             yield
         finally:
             session.end_step = max(entry.step, trainer.global_step)
+            session.how = ends.how
 
 
 def _told(changed: Sequence[str], step: int) -> Iterator[str]:
@@ -204,3 +215,36 @@ def refuse_steps(folder: Path, entry: Entry, *, steps: int, annealed: bool) -> N
             f"{folder} anneals its encoding over all steps, so that their number cannot change: "
             "resume it as it was planned, or start another run"
         )
+
+
+def lower_rate(folder: Path, *, command: str, config: Mapping[str, Any]) -> str:
+    """Return how a run that diverged is started again with half its learning rate."""
+    rate = config["optimizer"].get("lr")
+    if not isinstance(rate, int | float):
+        return "lower the learning rate"
+    words = [f"optimizer.lr={rate / 2:g}"]
+    if not runs.has_trained(folder):  # and so will not stay
+        return f"repeat the command with {words[0]}"
+    words += [f"out={folder.parent}", f"name={folder.name}", "if_exists=overwrite"]
+    if allowed := config.get("allowed_targets"):
+        words.append(f"allowed_targets=[{','.join(allowed)}]")
+    start = f"bipe {command} --config-file {shlex.quote(str(folder / runs.CONFIG))}"
+    return f"to start again: {start} {shlex.join(words)}"
+
+
+def rate_change(
+    old: Mapping[str, Any], new: Mapping[str, Any], *, step: int, allowed: tuple[str, ...]
+) -> str:
+    """Return how a change of plan moves the learning rate within a step; "" if it hardly does."""
+    rate = new["optimizer"].get("lr")
+    if not isinstance(rate, int | float) or old.get("schedule") == new["schedule"]:
+        return ""
+    before, after = (
+        rate * build(config["schedule"], SCHEDULE, allowed=allowed)(step) for config in (old, new)
+    )
+    if abs(after - before) <= _SMALL_CHANGE * before:
+        return ""
+    return (
+        f"the learning rate goes from {before:.3g} to {after:.3g} at step {step}, in one step; "
+        f"steps={old.get('steps')} and the schedule of before keep it"
+    )

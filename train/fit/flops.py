@@ -101,8 +101,8 @@ def block_weights(decoder: DecoderConfig) -> int:
 def peak_flops(device: str) -> float | None:
     """Return the bfloat16 operations per second of a device's name; None if it is not known."""
     named = device.casefold()
-    found = (peak for key, peak in PEAK.items() if all(w in named for w in key.casefold().split()))
-    return next(found, None)
+    peaks = (peak for key, peak in PEAK.items() if all(w in named for w in key.casefold().split()))
+    return next(peaks, None)
 
 
 def product_rate(dtype: torch.dtype, *, width: int = 768, device: str = "cpu") -> float:

@@ -24,11 +24,11 @@ from bipe import Decoder
 from bipe.build import TARGET
 from bipe.checkpoint import save_model
 from bipe.encodings.base import reads_segments
-from bipe.sealing import CONFIG
+from bipe.sealing import SHARED, write_config
 from train.config import encoding_name, slug
 from train.data.rows.sets import DataSets
 from train.data.store.folder import SEGMENTER, TOKENIZER
-from train.disk.files import full_disk, write_whole
+from train.disk.files import full_disk, write_changed
 from train.disk.manifest import TOKENIZER_CONFIG, redacted
 from train.errors import RunError
 from train.fit import runs
@@ -59,8 +59,8 @@ def files_of_data(sets: DataSets, *, sources: Sequence[str], max_length: int) ->
     if definition.get("post_processor") != around:  # what training puts around texts, no more
         text = json.dumps(definition | {"post_processor": around}, ensure_ascii=False)
     files = {TOKENIZER: text, TOKENIZER_CONFIG: tokenizer_config(eos, bos, max_length=max_length)}
-    held = notes_of_data(sets, sources)["documents"].values()
-    cutters = {as_json(source["segmenter"]) for source in held}
+    counts = notes_of_data(sets, sources)["documents"].values()
+    cutters = {as_json(source["segmenter"]) for source in counts}
     return files | ({SEGMENTER: cutters.pop()} if len(cutters) == 1 else {})
 
 
@@ -88,25 +88,25 @@ def as_json(value: Any) -> str:
 
 def read_files(folder: Path, *, names: Sequence[str] = FILES) -> dict[str, str]:
     """Return the files of a model folder that travel with it, by name; RunError if not UTF-8."""
-    found = {}
+    texts = {}
     for path in (folder / name for name in names if (folder / name).is_file()):
         try:
-            found[path.name] = path.read_bytes().decode()
+            texts[path.name] = path.read_bytes().decode()
         except UnicodeDecodeError as fault:
             raise RunError(f"{path}: not UTF-8 at byte {fault.start}; convert it") from None
-    return found
+    return texts
 
 
 def notes_of_data(sets: DataSets, sources: Sequence[str]) -> dict[str, Any]:
     """Return what a card says of each source: licence, provenance, segmenter, counts."""
-    found = {}
+    notes = {}
     for name in sources:
-        folder, own = sets.sources[name]
-        entry = sets.manifests[folder]["sources"][own]
-        found[name] = {key: entry.get(key) for key in ("licence", "provenance", "segmenter")}
-        found[name]["reader"] = (entry.get("documents") or {}).get("reader")
-        found[name]["counts"] = sets.counts(name, "train")
-    return {"documents": found}
+        folder, part = sets.sources[name]
+        entry = sets.manifests[folder]["sources"][part]
+        notes[name] = {key: entry.get(key) for key in ("licence", "provenance", "segmenter")}
+        notes[name]["reader"] = (entry.get("documents") or {}).get("reader")
+        notes[name]["counts"] = sets.counts(name, "train")
+    return {"documents": notes}
 
 
 def notes_of_rows(rows: LMDataModule, *, steps: int) -> dict[str, Any]:
@@ -118,18 +118,18 @@ def notes_of_rows(rows: LMDataModule, *, steps: int) -> dict[str, Any]:
         "coarser": rows.sets.coarser or None,
         "tokenizer": rows.sets.tokenizer,
         "data": rows.data_digest(),
-        "rows": [asdict(each) for each in rows.statistics(steps=steps)],
+        "rows": [asdict(source) for source in rows.statistics(steps=steps)],
         **notes_of_data(rows.sets, rows.source_names),
     }
 
 
 def notes_of_training(config: Mapping[str, Any], *, command: str) -> dict[str, Any]:
     rows, trainer = config.get("rows") or {}, config.get("trainer") or {}
-    made = {"command": command, "global_batch": rows.get("global_batch")}
-    made |= {"precision": trainer.get("precision")}
+    notes = {"command": command, "global_batch": rows.get("global_batch")}
+    notes |= {"precision": trainer.get("precision")}
     named = ("seed", "optimizer", "schedule")
-    made |= {key: config.get(key) for key in named if config.get(key) is not None}
-    return {"training": redacted(made)}
+    notes |= {key: config.get(key) for key in named if config.get(key) is not None}
+    return {"training": redacted(notes)}
 
 
 def write_shared(
@@ -138,13 +138,14 @@ def write_shared(
     """Write what all checkpoints of a run share (checkpoints/), before the first one."""
     shared = folder / runs.CHECKPOINTS / runs.MODEL
     shared.mkdir(parents=True, exist_ok=True)
-    held = merged(model.state_dict())
+    state = merged(model.state_dict())
     if model.config.tied_head:
-        del held["head.weight"]
-    parameters = sum(each.numel() for each in held.values())
+        del state["head.weight"]
+    parameters = sum(tensor.numel() for tensor in state.values())
     about = {"decoder": asdict(model.config), "parameters": parameters, "notes": dict(notes)}
-    for name, text in {**files, CONFIG: as_json(about)}.items():
-        write_whole(shared / name, text)
+    for name, text in files.items():
+        write_changed(shared / name, text)
+    write_config(shared, about, beside=[*files], format=SHARED)
 
 
 def write_model(
@@ -191,7 +192,7 @@ def card(
         "scheme": scheme,
         "tag": slug(scheme).replace("_", "-"),
         "decoder": model.config,
-        "parameters": sum(each.numel() for each in model.parameters()),
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "segments": reads_segments(model.scheme),
         "intra": (model.config.encoding.get("intra") or {}).get("length"),
         "notes": notes,
@@ -222,6 +223,6 @@ def _described(value: Any) -> str:
     """Return a description as a call: AdamW(lr=0.001)."""
     if not isinstance(value, Mapping):
         return str(value)
-    given = ", ".join(f"{k}={_described(v)}" for k, v in value.items() if not k.startswith("_"))
+    arguments = ", ".join(f"{k}={_described(v)}" for k, v in value.items() if not k.startswith("_"))
     named = value.get(TARGET, value.get("segmenter"))
-    return f"{str(named).rpartition('.')[2]}({given})" if named else given
+    return f"{str(named).rpartition('.')[2]}({arguments})" if named else arguments

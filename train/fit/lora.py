@@ -76,7 +76,7 @@ def merged(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
             continue
         del made[name]
         if last == "up":
-            up, down, scale = (state[f"{place}.{_PART}.{each}"] for each in ("up", "down", "scale"))
+            up, down, scale = (state[f"{place}.{_PART}.{part}"] for part in ("up", "down", "scale"))
             weight = state[f"{place}.weight"]
             both = weight.double() + scale.double() * (up.double() @ down.double())
             made[f"{place}.weight"] = both.to(weight.dtype)

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 
 from bipe import __version__
+from bipe.build import TARGET
 from train.disk.files import read_json, user_state, write_whole
 from train.errors import ConfigError, UserError
 from train.fit.flops import product_rate
 from train.fit.runs import CONFIG, read_config
-from train.ranks import World, in_slurm, world
+from train.ranks import World, in_slurm, several, world
 
 if TYPE_CHECKING:
     from lightning.fabric.plugins.environments import ClusterEnvironment
@@ -40,6 +41,7 @@ _CONTROLS = (
     ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 )
 _UNREADABLE = (OSError, ValueError, IndexError)
+_STRATEGIES = "train.fit.parallel.sharded"
 _ALL = (-1, "-1", "auto")  # values of trainer.devices that leave the number to the machine
 
 
@@ -81,8 +83,8 @@ def product_rates(
     name = torch.cuda.get_device_name() if device == "cuda" else noted(_cpu_name)
     key = f"{name}, {torch.get_num_threads()} threads, torch {torch.__version__}, width {width}"
     place = noted(lambda: user_state() / _RATES)
-    known = {} if anew or place is None else read_json(place) or {}
-    match known.get(key):
+    rates = {} if anew or place is None else read_json(place) or {}
+    match rates.get(key):
         case [float(full), float(half)]:
             return full, half
     dtypes = (torch.float32, torch.bfloat16)
@@ -90,7 +92,7 @@ def product_rates(
     try:
         place = place or user_state() / _RATES
         place.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(place, json.dumps(known | {key: [full, half]}, indent=1) + "\n")
+        write_whole(place, json.dumps(rates | {key: [full, half]}, indent=1) + "\n")
     except (OSError, UserError, RuntimeError) as fault:  # a full disk, a home that is read-only
         _tell(f"speeds of products cannot be kept, and other runs may decide otherwise: {fault}")
     return full, half
@@ -102,21 +104,21 @@ def precision_of(asked: Any, *, resumed: Path | None, width: int = 768, alone: b
     resumed: the folder of the run, if it may be resumed. width, alone: see `fast_precision`. Raises
     ConfigError for other values.
     """
-    known = {None: "32-true", 32: "32-true", "32": "32-true", "bf16": "bf16-mixed"}
-    known |= {name: name for name in ("32-true", "bf16-mixed", "auto")}
-    if asked not in known:
+    names = {None: "32-true", 32: "32-true", "32": "32-true", "bf16": "bf16-mixed"}
+    names |= {name: name for name in ("32-true", "bf16-mixed", "auto")}
+    if asked not in names:
         raise ConfigError(
             "trainer.precision must be auto, 32-true or bf16-mixed (weights stay in float32), "
             f"was: {asked}"
         )
-    if known[asked] != "auto":
-        return known[asked]
+    if names[asked] != "auto":
+        return names[asked]
     if resumed is not None and (resumed / CONFIG).is_file():
         with suppress(UserError):  # what cannot be read is refused by the claim of the folder
             began = read_config(resumed).get("trainer")
             first = began.get("precision") if isinstance(began, dict) else None
-            if known.get(first, "auto") != "auto":
-                return known[first]
+            if names.get(first, "auto") != "auto":
+                return names[first]
     return fast_precision(width, alone=alone)
 
 
@@ -128,14 +130,14 @@ def placed(trainer: Mapping[str, Any], world: World | None) -> dict[str, Any]:
     """
     devices, nodes = trainer.get("devices", "auto"), trainer.get("num_nodes", 1)
     if world is not None:
-        for key, value, default, own in (
+        for key, value, default, started in (
             ("devices", devices, (1, "1", *_ALL), world.local),
             ("num_nodes", nodes, (1,), world.nodes),
         ):
-            if value not in (own, *default):
+            if value not in (started, str(started), *default):
                 raise ConfigError(
-                    f"trainer.{key} must be {own}, since {world.by} started {world.size} processes "
-                    f"on {world.nodes} nodes, was: {value}; remove it"
+                    f"trainer.{key} must be {started}, since {world.by} started {world.size} "
+                    f"processes on {world.nodes} nodes, was: {value}; remove it"
                 )
         return {**trainer, "devices": world.local, "num_nodes": world.nodes}
     forced = trainer.get("accelerator") == "cpu"
@@ -147,6 +149,20 @@ def placed(trainer: Mapping[str, Any], world: World | None) -> dict[str, Any]:
     return dict(trainer)
 
 
+def patient(trainer: Mapping[str, Any], timeout: float) -> dict[str, Any]:
+    """Return the trainer's section with the seconds in which all ranks must meet."""
+    strategy = trainer.get("strategy", "auto")
+    if strategy in ("ddp_spawn", "ddp_fork", "ddp_notebook"):
+        raise ConfigError(
+            f"trainer.strategy must be ddp, since the command starts the ranks, was: {strategy}"
+        )
+    if strategy == "ddp" or (strategy == "auto" and several(trainer)):
+        strategy = {TARGET: f"{_STRATEGIES}.Replicated"}
+    if isinstance(strategy, Mapping) and str(strategy.get(TARGET)).startswith(_STRATEGIES):
+        return {**trainer, "strategy": {"timeout": float(timeout), **strategy}}
+    return dict(trainer)
+
+
 def free_memory(device: torch.device, *, processes: int = 1) -> int | None:
     """Return the bytes that a process may still take on a device; None if that is not known.
 
@@ -155,8 +171,8 @@ def free_memory(device: torch.device, *, processes: int = 1) -> int | None:
     if device.type == "cuda":
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return noted(lambda: torch.cuda.mem_get_info(device)[0] + unused)
-    found = [*_host_memory()] if device.type == "cpu" else []
-    return max(0, min(found)) // processes if found else None
+    sizes = [*_host_memory()] if device.type == "cpu" else []
+    return max(0, min(sizes)) // processes if sizes else None
 
 
 def _host_memory() -> Iterator[int]:
@@ -184,7 +200,9 @@ def _control_groups() -> Iterator[Path]:
             if controllers in ("", "memory"):
                 root = Path("/sys/fs/cgroup", controllers)
                 inside = root / place.strip("/")
-                yield from (each for each in (inside, *inside.parents) if each.is_relative_to(root))
+                yield from (
+                    group for group in (inside, *inside.parents) if group.is_relative_to(root)
+                )
 
 
 def _field(path: Path, name: str) -> int:
@@ -230,7 +248,7 @@ def _output(*words: str) -> str | None:
 
 
 def environment() -> dict[str, Any]:
-    found = {
+    facts = {
         "bipe": __version__,
         **revision(),
         "python": platform.python_version(),
@@ -242,9 +260,9 @@ def environment() -> dict[str, Any]:
         "gpu": noted(lambda: torch.cuda.get_device_name() if torch.cuda.is_available() else None),
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
-    if unknown := [key for key in ("python", "torch", "platform", "cpu") if not found[key]]:
+    if unknown := [key for key in ("python", "torch", "platform", "cpu") if not facts[key]]:
         _tell(f"not recorded, since it cannot be found out: {', '.join(unknown)}")
-    return found
+    return facts
 
 
 def _cpu_name() -> str:

@@ -1,41 +1,44 @@
-"""The Lightning module that trains a decoder.
+"""The Lightning module that trains a decoder. `LMModule.training_step` is one optimizer step.
 
 The loss is the mean over the targets of the whole optimizer step, for any number of ranks and
 micro-batches: each batch knows how many targets its step has. Random draws depend only on (seed,
 step, rank), so that an exact resume needs only the step.
-
-A step whose gradient is not finite is skipped. A fused optimizer decides that by itself, without
-waiting for the device: given `found_inf`, as from torch.amp.GradScaler, its kernels change nothing.
-Others, and sharded parameters, need the wait; their gradients are dropped.
 """
 
 import contextlib
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Annotated, Any, Self
 
 import lightning
 import torch
 from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
 
 from bipe import Carry, Decoder, DecoderConfig, Positions
 from bipe.attention import Path as AttentionPath
 from bipe.attention.context import Context
-from bipe.build import ALLOWED
+from bipe.build import ALLOWED, build, describe
 from bipe.encodings import Flat, Learned
 from bipe.encodings.base import Fed, annealed
 from bipe.loss import IGNORE, summed_cross_entropy, summed_divergence
 from bipe.random_positions import Draw, row_keys
-from train.data.rows.loader import Batch
+from train.config.sections import OPTIMIZER, SCHEDULE
+from train.data.rows.datamodule import LMDataModule
+from train.data.rows.loader import Batch, as_batch
 from train.errors import ConfigError, RunError, as_config_error
+from train.fit.checkpoints.reading import read
 from train.fit.lora import add_lora
-from train.fit.optim import Schedule, optimizer_of, with_rate
-from train.fit.parallel.sharded import Sharded
+from train.fit.optim import Schedule, SkippedSteps, optimizer_of, with_rate
+from train.fit.parallel.callbacks import refuse_callbacks, unswallowed
+from train.fit.parallel.sharded import Sharded, refuse_adapted, refuse_strategy
 from train.fit.watching.counts import IndexCounts, StepLosses, summary_of
 from train.fit.watching.metrics import Metrics
 
-_LOOK_EVERY = 10  # steps, if looking waits for the device
+_FORMAT = 2  # of checkpoints: a batch is an optimizer step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +51,8 @@ class Training:
     that share a row. allowed: see bipe.build.
     """
 
-    optimizer: Callable[[Any], torch.optim.Optimizer]
-    schedule: Schedule
+    optimizer: Annotated[Callable[[Any], torch.optim.Optimizer], OPTIMIZER]
+    schedule: Annotated[Schedule, SCHEDULE]
     seed: int = 0
     clip: float | None = 1.0
     patience: int = 10
@@ -61,6 +64,18 @@ class Training:
     draw: Draw | None = None
     context_parallel: int = 1
     allowed: tuple[str, ...] = ALLOWED
+
+    def as_plain(self) -> dict[str, Any]:
+        """Return plain data, without `allowed`; TypeError for an optimizer without a name."""
+        names = [field.name for field in fields(self) if field.name != "allowed"]
+        return {name: describe(getattr(self, name)) for name in names}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
+        """Build what `as_plain` gave; ValueError for what may not be named (bipe.build)."""
+        kinds = {"optimizer": OPTIMIZER, "schedule": SCHEDULE, "draw": Draw}
+        built = {name: build(plain[name], kind, path=name) for name, kind in kinds.items()}
+        return cls(**{**plain, **built})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,34 +91,40 @@ class Adaptation:
     lora: Mapping[str, Any] | None = None
 
 
-class TrainingDiverged(RunError):
-    """The loss was not finite for too many steps in a row."""
-
-
 class LMModule(lightning.LightningModule):
-    """Trains a `Decoder` to predict the next token.
+    """Trains a `Decoder` to predict the next token, under any `lightning.Trainer`.
 
+    decoder, training, adaptation: values, or the plain data of `hparams`, as checkpoints keep them.
     weights: initial weights; None: random ones. teacher: a model to distil from, and the weight of
-    the divergence. adaptation: which parameters are trained. sharded: allocate the model only when
-    the devices are known; each then fills its own part (`Sharded`).
+    the divergence. adaptation: which parameters are trained; None: all. sharded: allocate the model
+    only when the devices are known; each then fills its own part (`Sharded`).
+
+    Logs train/loss, train/grad_norm and train/lr of each step, and validation/loss.
     """
+
+    automatic_optimization = False  # of Lightning's: `training_step` steps
 
     def __init__(
         self,
-        decoder: DecoderConfig,
-        training: Training,
+        decoder: DecoderConfig | Mapping[str, Any],
+        training: Training | Mapping[str, Any],
         *,
         weights: Mapping[str, Tensor] | None = None,
         teacher: tuple[Decoder, float] | None = None,
-        adaptation: Adaptation = Adaptation(),
+        adaptation: Adaptation | Mapping[str, Any] | None = None,
         sharded: bool = False,
     ) -> None:
         super().__init__()
+        decoder = DecoderConfig(**decoder) if isinstance(decoder, Mapping) else decoder
+        training = Training.from_plain(training) if isinstance(training, Mapping) else training
+        if not isinstance(adaptation, Adaptation):
+            adaptation = Adaptation(**(adaptation or {}))
+        self.save_hyperparameters(_hyperparameters(decoder, training, adaptation))
         self.teacher = teacher  # in a tuple: no part of this module, which is saved
         how = {name: getattr(training, name) for name in ("attention", "recompute", "allowed")}
         with torch.device("meta") if sharded else contextlib.nullcontext():
             self.model = Decoder(decoder, **how)
-        self._start = weights if sharded else None
+        self._start = weights
         if weights is not None and not sharded:
             self.model.load_state_dict(weights)
         elif not sharded:
@@ -115,18 +136,49 @@ class LMModule(lightning.LightningModule):
         self.indices = IndexCounts()
         self.skipped = SkippedSteps(patience=training.patience)
         self.metrics = Metrics()
+        self.losses: Any = None  # StepLosses, once the rows are known
         self._clamped: list[Tensor] = []  # shares beyond a learned table, per micro-batch
-        self._batch: Batch | None = None
+        self._resumes = False
         self._group: Any = None  # devices that share rows with this one
 
     # Set-up
 
+    def configure_callbacks(self) -> list[lightning.Callback]:
+        """Add none; refuse what would train something else, before any of it acts."""
+        refuse_callbacks(self.trainer.callbacks)  # type: ignore[attr-defined]
+        for key, unset, cure in (
+            ("gradient_clip_val", None, "set clip of Training, whose default is 1"),
+            ("accumulate_grad_batches", 1, "a batch has all rows of an optimizer step: set "
+             "global_batch and micro_batch of LMDataModule"),
+        ):  # fmt: skip
+            if (value := getattr(self.trainer, key)) not in (unset, 0):
+                raise ConfigError(f"{key} of the Trainer cannot be set, was: {value}; {cure}")
+        return []
+
+    def setup(self, stage: str) -> None:
+        """Check that this module, its data and the trainer fit together."""
+        self._resumes = stage == "fit"
+        refuse_strategy(self.trainer)
+        sharded, shared = isinstance(self.trainer.strategy, Sharded), self.options.context_parallel
+        lora = self._adaptation.lora is not None
+        refuse_adapted(self.teacher is not None, lora, sharded=sharded, shared=shared > 1)
+        rows = getattr(self.trainer, "datamodule", None)
+        if isinstance(rows, LMDataModule):
+            _refuse_rows(self, rows)
+        elif shared > 1:
+            raise ConfigError("context_parallel needs the rows of an LMDataModule")
+
     def configure_model(self) -> None:
         """Shard and fill the model, compile its blocks; called once, on the device."""
-        strategy = self.trainer.strategy
+        try:
+            strategy, start = self.trainer.strategy, self._start
+        except RuntimeError:  # without a trainer: Lightning reads a checkpoint
+            return
         if isinstance(strategy, Sharded):
-            strategy.shard(self.model, weights=self._start, seed=self.options.seed)
-            self._start = None
+            if not any(parameter.is_meta for parameter in self.model.parameters()):
+                start = {name: value.clone() for name, value in self.model.state_dict().items()}
+            strategy.shard(self.model, weights=start, seed=self.options.seed)
+        self._start = None
         if self.options.context_parallel > 1:
             self._group, _ = torch.distributed.new_subgroups(self.options.context_parallel)
         if self.options.compile:
@@ -139,13 +191,17 @@ class LMModule(lightning.LightningModule):
         optimizer = with_rate(
             optimizer_of(self.options.optimizer, named), new, factor=self._adaptation.new_lr
         )
-        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, self.options.schedule)
+        # A function: of another callable, a checkpoint would keep the plan.
+        schedule = lambda step: self.options.schedule(step)  # noqa: E731
+        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, schedule)
         return [optimizer], [{"scheduler": scheduler, "interval": "step"}]
 
     def on_fit_start(self) -> None:
         if self.teacher is not None:
             self.teacher[0].to(self.device)
-        self.losses = StepLosses.of(self.model, self.trainer.datamodule)  # type: ignore[attr-defined]
+        rows = getattr(self.trainer, "datamodule", None)
+        is_ours = isinstance(rows, LMDataModule)
+        self.losses = StepLosses.of(self.model, rows) if is_ours else None
 
     def on_train_start(self) -> None:
         """Follow the schedule from here, where a checkpoint has the rate of the plan before."""
@@ -154,21 +210,77 @@ class LMModule(lightning.LightningModule):
 
     # A step
 
-    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
-        torch.manual_seed(_stream(self.options.seed, batch.step, self.global_rank))
+    @unswallowed
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """Do one optimizer step on this rank's rows of a global batch; return its mean loss."""
+        batch, step = self._completed(batch)
+        optimizer, parts = self.trainer.optimizers[0], batch.split()
+        torch.manual_seed(_stream(self.options.seed, step, self.global_rank))
+        self._anneal(step)
+        with torch.autocast(self.device.type, enabled=False):  # but for the loss
+            for part in parts:
+                with self._sums_gradients(part is parts[-1]):
+                    self.manual_backward(self.loss(part))
+            parameters = [p for p in self.model.parameters() if p.grad is not None]
+            norm = _norm(parameters)
+            if self.options.clip is not None:
+                nn.utils.clip_grads_with_norm_(parameters, self.options.clip, norm)
+            self.skipped.skip_unless(norm.isfinite(), optimizer=optimizer, parameters=parameters)
+            self.skipped.check(step, last=step + 1 == self.trainer.max_steps)
+            self.optimizers().step()  # type: ignore[union-attr]  # Lightning's, which counts
+            optimizer.zero_grad()
+        loss = self._count(batch, step, norm)
+        self.lr_schedulers().step()  # type: ignore[union-attr]
+        return loss
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Return the loss of a micro-batch, whose gradient is averaged over ranks."""
+        with self.trainer.precision_plugin.train_step_context():
+            loss = self._summed_loss(batch)
+        torch.clear_autocast_cache()  # copies of weights, else kept until the end of the step
+        targets: Any = batch.step_targets
+        least = targets.clamp(min=1) if isinstance(targets, Tensor) else max(1, targets)
+        return loss * (self.trainer.world_size / least)
+
+    def _completed(self, batch: Any) -> tuple[Batch, int]:
+        """Return a batch and its step, with what a loader of the user's may leave out."""
+        batch = as_batch(batch)
+        if self.losses is None:
+            rows = SimpleNamespace(source_names=(), row_length=batch.tokens.shape[1])
+            self.losses = StepLosses.of(self.model, rows)
+        missing: dict[str, Any] = {}
+        if batch.source is None:
+            missing["source"] = torch.zeros_like(batch.tokens[:, 0])
+        if batch.step is None:
+            missing["step"] = self.global_step
+        if batch.step_targets is None:
+            scored = (batch.targets != IGNORE).sum()
+            missing["step_targets"] = self.trainer.strategy.reduce(scored, reduce_op="sum")
+        return replace(batch, **missing), missing.get("step", batch.step)
+
+    @contextlib.contextmanager
+    def _sums_gradients(self, last: bool) -> Iterator[None]:
+        """Add gradients up over ranks only behind the last micro-batch of a step.
+
+        FSDP2 reduces each, since no rank has memory for a whole gradient; only its replicas wait.
+        """
+        if isinstance(self.model, FSDPModule):
+            self.model.set_requires_all_reduce(last)
+        blocked = getattr(self.trainer.strategy, "block_backward_sync", contextlib.nullcontext)
+        with contextlib.nullcontext() if last else blocked():
+            yield
+
+    def _anneal(self, step: int) -> None:
         last = self.trainer.max_steps - 1
         for part in annealed(self.model.scheme):
-            part.anneal(batch.step / last if last > 0 else 1.0)
-        # Set before the step, since checkpoints are written after it.
-        self.trainer.datamodule.consumed_rows = batch.rows_after  # type: ignore[attr-defined]
+            part.anneal(step / last if last > 0 else 1.0)
 
-    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        self._batch = batch
+    def _summed_loss(self, batch: Batch) -> Tensor:
         # `real` ids are of the text, which losses are counted by; the model may see drawn ones.
         at = real = positions_of(batch, levels=self.model.levels)
         options = self.options
         if options.draw is not None:
-            keys = row_keys(batch.tokens, seed=options.seed, step=batch.step)
+            keys = row_keys(batch.tokens, seed=options.seed, step=batch.step or 0)
             at = options.draw.drawn(at, keys)
         self._count_clamped(at)
         row, (batch, shared) = real, self._part(batch, at)
@@ -176,26 +288,44 @@ class LMModule(lightning.LightningModule):
             at, real = at.map(shared.own), real.map(shared.own)
         self.indices.add(at)
         hidden = self.model(batch.tokens, at, cache=shared)
-        each = torch.empty(batch.targets.shape, device=hidden.device)  # filled below
+        losses = torch.empty(batch.targets.shape, dtype=torch.float32, device=hidden.device)
         nll = summed_cross_entropy(
             hidden.flatten(0, 1),
             self.model.head.weight,
             batch.targets.flatten(),
             z_loss=options.z_loss,
             label_smoothing=options.label_smoothing,
-            each=each.flatten(),
+            each=losses.flatten(),
         )
-        self.losses.add(nll.detach(), each, batch, real, row=row)
-        # Undo the averaging over ranks and micro-batches that follows.
-        parts = self.trainer.world_size * self.trainer.accumulate_grad_batches
-        loss = nll
-        if self.teacher is not None:
-            model, weight = self.teacher
-            with torch.no_grad():
-                taught = model(batch.tokens, real).flatten(0, 1), model.head.weight.detach()
-            scored, own = (batch.targets != IGNORE).flatten(), self.model.head.weight
-            loss = nll + weight * summed_divergence(hidden.flatten(0, 1), own, taught, scored)
-        return loss * (parts / max(1, batch.step_targets))
+        self.losses.add(nll.detach(), losses, batch, real, row=row)
+        if self.teacher is None:
+            return nll
+        model, weight = self.teacher
+        with torch.no_grad():
+            taught = model(batch.tokens, real).flatten(0, 1), model.head.weight.detach()
+        scored, head = (batch.targets != IGNORE).flatten(), self.model.head.weight
+        return nll + weight * summed_divergence(hidden.flatten(0, 1), head, taught, scored)
+
+    def _count(self, batch: Batch, step: int, norm: Tensor) -> Tensor:
+        """Put the numbers of a step where callbacks find them; return its mean loss."""
+        sums = self.trainer.strategy.reduce(self.losses.take(self.device), reduce_op="sum")
+        losses = self.losses.split(sums, targets=batch.step_targets)
+        lr = self.trainer.optimizers[0].param_groups[0]["lr"]
+        self.log("train/loss", losses["loss"], prog_bar=True)
+        self.log("train/grad_norm", norm)
+        self.log("train/lr", torch.tensor(lr))
+        self.metrics.update(
+            losses,
+            grad_norm=norm,
+            lr=lr,
+            step=step + 1,
+            tokens=batch.tokens_after,
+            skipped_steps=self.skipped.total,
+        )
+        if self._clamped:
+            self.metrics["clamped_share"] = torch.stack(self._clamped).mean()
+        self._clamped = []
+        return losses["loss"].float()
 
     def _part(self, batch: Batch, at: Positions) -> tuple[Batch, Context | None]:
         """Return the part of this device, if several share rows; each token is then in one."""
@@ -203,48 +333,14 @@ class LMModule(lightning.LightningModule):
             return batch, None
         shared = Context(self._group, at)
         names = ("tokens", "targets", "marks", "padding")
-        held = {name: getattr(batch, name) for name in names}
-        own: Any = {name: shared.own(part) for name, part in held.items() if part is not None}
+        values = {name: getattr(batch, name) for name in names}
+        own: Any = {name: shared.own(part) for name, part in values.items() if part is not None}
         return replace(batch, **own), shared
-
-    def configure_gradient_clipping(
-        self, optimizer: Any, gradient_clip_val: Any = None, gradient_clip_algorithm: Any = None
-    ) -> None:
-        """Clip to `clip`, and skip the step if the gradient is not finite."""
-        parameters = [p for p in self.model.parameters() if p.grad is not None]
-        norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
-        if isinstance(norm, DTensor):  # FSDP2: each rank holds a part
-            norm = norm.full_tensor()
-        self.metrics["grad_norm"] = norm
-        if self.options.clip is not None:
-            nn.utils.clip_grads_with_norm_(parameters, self.options.clip, norm)
-        self.skipped.skip_unless(norm.isfinite(), optimizer=optimizer, parameters=parameters)
-        step = self.global_step
-        self.skipped.check(step, last=step + 1 == self.trainer.max_steps)
-
-    def optimizer_step(self, *args: Any, **kwargs: Any) -> None:
-        super().optimizer_step(*args, **kwargs)
-        # Lightning drops gradients only after the next forward pass, at the peak of memory.
-        for optimizer in self.trainer.optimizers:
-            optimizer.zero_grad()
-        # Put the numbers of a finished step where callbacks find them.
-        batch = self._batch
-        assert batch is not None
-        sums = self.trainer.strategy.reduce(self.losses.take(self.device), reduce_op="sum")
-        self.metrics.update(
-            self.losses.split(sums, targets=batch.step_targets),
-            lr=self.trainer.optimizers[0].param_groups[0]["lr"],
-            step=batch.step + 1,
-            tokens=batch.tokens_after,
-            skipped_steps=self.skipped.total,
-        )
-        if self._clamped:
-            self.metrics["clamped_share"] = torch.stack(self._clamped).mean()
-        self._clamped = []
 
     # Validation
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        batch = as_batch(batch)
         at = positions_of(batch, levels=self.model.levels)
         batch, shared = self._part(batch, at)
         at = at if shared is None else at.map(shared.own)
@@ -255,14 +351,13 @@ class LMModule(lightning.LightningModule):
         # Lightning weights the mean over batches and ranks by batch_size: here the targets. It
         # rounds the mean of these integers over ranks down, so each must be a multiple of them.
         weight = count * self.trainer.world_size
-        how: Any = {"batch_size": weight, "sync_dist": True, "logger": False}
-        self.log("validation/loss", nll / max(1, count), **how)
+        self.log("validation/loss", nll / max(1, count), batch_size=weight, sync_dist=True)
 
     # State that is neither weights nor optimizer
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["bipe"] = _FORMAT
         checkpoint["skipped_steps"] = self.skipped.state()
-        checkpoint["metrics"] = dict(self.metrics)  # of the step, for a validation that is due
         checkpoint["indices"] = state = self.indices.state(self.trainer.strategy.root_device)
         checkpoint["positions"] = summary_of(state)  # for the notes of a model at this step
         names = {id(parameter): name for name, parameter in self.named_parameters()}
@@ -272,16 +367,26 @@ class LMModule(lightning.LightningModule):
                 _name_parameters(state, optimizer, names)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        if not self._resumes:
+            return  # only the weights are read
+        if checkpoint.get("bipe") != _FORMAT:
+            raise RunError(
+                "the checkpoint is of an earlier version of bipe, which counted steps otherwise, "
+                "and cannot be resumed: bipe extend checkpoint=RUN@STEP row_length=... steps=... "
+                "goes on from its weights"
+            )
         self.skipped.load(checkpoint["skipped_steps"])
-        self.metrics.update(checkpoint.get("metrics", {}))
         self.indices.load(checkpoint.get("indices"), rank=self.global_rank)
-        # Lightning's count of micro-batches decides where a step ends. A run may resume with
-        # another micro-batch or other devices, and so with another number of them per step.
-        batches = checkpoint["global_step"] * self.trainer.accumulate_grad_batches
-        progress = checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]
-        for counts in (progress["total"], progress["current"]):
-            more = batches - counts["processed"]
-            counts.update({name: count + more for name, count in counts.items()})
+
+    @classmethod
+    def load_from_checkpoint(cls, checkpoint_path: Any, *args: Any, **kwargs: Any) -> Self:  # type: ignore[override]
+        """Return the module of a checkpoint, also of one in shards; see Lightning's own."""
+        if not Path(checkpoint_path).is_dir():
+            return super().load_from_checkpoint(checkpoint_path, *args, **kwargs)
+        state = read(Path(checkpoint_path), weights_only=True)
+        module = cls(**{**state[cls.CHECKPOINT_HYPER_PARAMS_KEY], **kwargs})
+        module.load_state_dict(state["state_dict"])
+        return module
 
     def _count_clamped(self, at: Positions) -> None:
         scheme = self.model.scheme
@@ -296,58 +401,18 @@ class LMModule(lightning.LightningModule):
             self._clamped.append(some.sum() / inside.sum().clamp(min=1))
 
 
-class SkippedSteps:
-    """Counts skipped steps, in total and in a row, on the device."""
-
-    def __init__(self, *, patience: int) -> None:
-        self.patience = patience
-        self._counts = torch.zeros(3, dtype=torch.int64)  # in total, in a row, maximum in a row
-
-    @property
-    def total(self) -> Tensor:
-        return self._counts[0]
-
-    def state(self) -> tuple[int, int]:
-        total, row, _ = self._counts.tolist()
-        return total, row
-
-    def load(self, state: Sequence[int]) -> None:
-        self._counts = torch.tensor([state[0], state[1], state[1]])
-
-    def skip_unless(
-        self, finite: Tensor, *, optimizer: torch.optim.Optimizer, parameters: list[nn.Parameter]
-    ) -> None:
-        """Make the optimizer skip this step if its gradient is not finite, and count that."""
-        found = ~finite
-        sharded = any(isinstance(parameter, DTensor) for parameter in parameters)
-        if getattr(optimizer, "_step_supports_amp_scaling", False) and not sharded:
-            optimizer.found_inf = found.float()  # type: ignore[attr-defined]
-        elif found:
-            for parameter in parameters:
-                parameter.grad = None  # the optimizer skips parameters without a gradient
-        counts = self._counts.to(finite.device)
-        row = (counts[1] + 1) * found
-        self._counts = torch.stack((counts[0] + found, row, torch.maximum(counts[2], row)))
-
-    def check(self, step: int, *, last: bool) -> None:
-        """Raise TrainingDiverged after `patience` skipped steps in a row, checked at intervals."""
-        if self._counts.device.type != "cpu" and step % _LOOK_EVERY and not last:
-            return
-        longest = int(self._counts[2])
-        if longest >= self.patience:
-            raise TrainingDiverged(
-                f"loss or gradient was not finite for {longest} steps in a row (patience), last at "
-                f"step {step}: lower optimizer.lr, raise schedule.warmup, or resume from an older "
-                "checkpoint"
-            )
-
-
 def positions_of(batch: Batch, *, levels: int = 1) -> Positions:
     """Return the positions of a batch from its marks, on the device; levels: of the model."""
     carry = None if batch.carry is None else Carry.from_columns(batch.carry)
     return Positions.from_marks(
-        batch.marks, carry=carry, padding=batch.padding, packed=batch.packed, levels=levels
+        batch.marks, carry=carry, padding=batch.padding, packed=any(batch.packed), levels=levels
     )
+
+
+def _norm(parameters: list[nn.Parameter]) -> Tensor:
+    """Return the norm of all gradients."""
+    norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+    return norm.full_tensor() if isinstance(norm, DTensor) else norm  # FSDP2: ranks have parts
 
 
 def _name_parameters(
@@ -368,6 +433,29 @@ def _stream(seed: int, step: int, rank: int) -> int:
     return (x ^ (x >> 32)) & 0xFFFFFFFF  # torch's CPU generator uses 32 bits
 
 
+def _refuse_rows(module: LMModule, rows: LMDataModule) -> None:
+    mine, theirs = module.options.context_parallel, rows.context_parallel
+    if mine != theirs:
+        raise ConfigError(
+            f"context_parallel of LMModule and of LMDataModule must be equal, was: {mine}, {theirs}"
+        )
+    size = module.model.config.vocab_size
+    if size < rows.vocab_size:
+        raise ConfigError(
+            f"vocab_size must be at least that of the data ({rows.vocab_size}), was: {size}"
+        )
+
+
+def _hyperparameters(
+    decoder: DecoderConfig, training: Training, adaptation: Adaptation
+) -> dict[str, Any]:
+    """Return what `load_from_checkpoint` builds the module from."""
+    plain = {"decoder": describe(asdict(decoder)), "adaptation": describe(asdict(adaptation))}
+    with contextlib.suppress(TypeError):  # else it is given when the module is loaded
+        plain["training"] = training.as_plain()
+    return plain
+
+
 def refuse_unfit(module: LMModule, *, row_length: int) -> None:
     """Raise ConfigError for rows, an attention path or an optimizer that a model cannot take."""
     scheme = module.model.scheme
@@ -381,7 +469,7 @@ def refuse_unfit(module: LMModule, *, row_length: int) -> None:
     if options.attention != "auto":  # a path may not support the encoding's bias
         tokens = torch.zeros(1, 2, dtype=torch.int64)
         small = replace(module.model.config, n_layer=1, vocab_size=1)
-        with as_config_error("attention: "), torch.no_grad():
+        with as_config_error("attention: "):  # with gradients, which some paths have not
             model = Decoder(small, attention=options.attention, allowed=options.allowed)
             model(tokens, Positions.from_marks(tokens.byte(), levels=model.levels))
     with as_config_error("optimizer: "):

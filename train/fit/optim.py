@@ -1,19 +1,27 @@
-"""AdamW, Muon, and the learning-rate schedules, as plain functions of the step.
+"""AdamW, Muon, the learning-rate schedules as values that are called with a step, skipped steps.
 
 A schedule is a factor on the learning rate: warm-up from 0, then its own shape, down to `floor`.
+
+A step whose gradient is not finite is skipped. A fused optimizer decides that by itself, without
+waiting for the device: given `found_inf`, as from torch.amp.GradScaler, its kernels change nothing.
+Others, and sharded parameters, need the wait; their gradients are dropped.
 """
 
 import inspect
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterable
-from typing import Annotated, Any, Protocol
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Protocol
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
 from train.config.sections import SCHEDULE
-from train.errors import ConfigError
+from train.errors import ConfigError, RunError
+
+_LOOK_EVERY = 10  # steps, if looking waits for the device
 
 
 class Schedule(Protocol):
@@ -118,20 +126,42 @@ def optimizer_of(
     return factory(parameter for _, parameter in named)
 
 
+def state_bytes(
+    factory: Callable[..., torch.optim.Optimizer], named: Iterable[tuple[str, nn.Parameter]]
+) -> int:
+    """Return the bytes of the state of an optimizer on this device, before there is any.
+
+    Found by a step of stand-ins with two places along each axis; the parameters may be on meta.
+    """
+    named = [(name, p) for name, p in named if p.requires_grad]
+    small = {name: nn.Parameter(torch.zeros((2,) * p.ndim)) for name, p in named}
+    for parameter in small.values():
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer = optimizer_of(factory, small.items())
+    optimizer.step()
+    total = 0
+    for name, parameter in named:
+        here = parameter.to_local() if isinstance(parameter, DTensor) else parameter
+        state = [v for v in optimizer.state[small[name]].values() if isinstance(v, Tensor)]
+        size = sum(value.numel() * value.element_size() for value in state if value.numel() > 1)
+        total += size * here.numel() // small[name].numel()
+    return total
+
+
 def with_rate(
     optimizer: torch.optim.Optimizer, parameters: Collection[nn.Parameter], *, factor: float
 ) -> torch.optim.Optimizer:
     """Return the optimizer with a factor on the learning rate of some parameters."""
     # Their groups come last, since the rate of the first group is logged.
-    own = {id(parameter) for parameter in parameters}
-    if factor == 1 or not own:
+    ids = {id(parameter) for parameter in parameters}
+    if factor == 1 or not ids:
         return optimizer
     if isinstance(optimizer, Optimizers):
         return Optimizers([with_rate(part, parameters, factor=factor) for part in optimizer.parts])
     kept, moved = [], []
     for group in optimizer.param_groups:
-        mine = [p for p in group["params"] if id(p) in own]
-        rest = [p for p in group["params"] if id(p) not in own]
+        mine = [p for p in group["params"] if id(p) in ids]
+        rest = [p for p in group["params"] if id(p) not in ids]
         kept += [group | {"params": rest}] if rest else []
         moved += [group | {"params": mine, "lr": factor * group["lr"]}] if mine else []
     optimizer.param_groups = kept + moved
@@ -140,25 +170,24 @@ def with_rate(
 
 def constant(*, warmup: int = 0, steps: int = 0) -> Schedule:
     """Return warm-up, then 1; `steps` has no effect, but gives all schedules one signature."""
-    return _schedule(lambda done: 1.0, warmup=warmup, begin=warmup, steps=steps, floor=0.0)
+    return Curve(shape="constant", warmup=warmup, begin=warmup, steps=steps, floor=0.0)
 
 
 def cosine(*, warmup: int, steps: int, floor: float = 0.1) -> Schedule:
     """Return warm-up, then half a cosine from 1 to `floor` (Loshchilov and Hutter, 1608.03983)."""
-    half = lambda done: (1 + math.cos(math.pi * done)) / 2  # noqa: E731
-    return _schedule(half, warmup=warmup, begin=warmup, steps=steps, floor=floor)
+    return Curve(shape="cosine", warmup=warmup, begin=warmup, steps=steps, floor=floor)
 
 
 def linear(*, warmup: int, steps: int, floor: float = 0.0) -> Schedule:
     """Return warm-up, then a line from 1 to `floor`: the schedule of the released BiPE."""
-    return _schedule(lambda done: 1 - done, warmup=warmup, begin=warmup, steps=steps, floor=floor)
+    return Curve(shape="line", warmup=warmup, begin=warmup, steps=steps, floor=floor)
 
 
 def wsd(*, warmup: int, steps: int, decay: float = 0.2, floor: float = 0.0) -> Schedule:
     """Return warm-up, stable, decay (Hu et al., MiniCPM, 2404.06395); decay: share of steps."""
     _require("schedule.decay", decay, 0 < decay <= 1, "above 0 and at most 1")
     begin = max(warmup, steps - max(1, round(decay * steps)))
-    return _schedule(lambda done: 1 - done, warmup=warmup, begin=begin, steps=steps, floor=floor)
+    return Curve(shape="line", warmup=warmup, begin=begin, steps=steps, floor=floor)
 
 
 def cooled(*, before: Annotated[Schedule, SCHEDULE], begin: int, steps: int) -> Schedule:
@@ -166,28 +195,123 @@ def cooled(*, before: Annotated[Schedule, SCHEDULE], begin: int, steps: int) -> 
 
     It is how `bipe finish` ends a run: a cooldown from a trunk (Haegele et al., 2405.18392).
     """
-
-    def factor(step: int) -> float:
-        left = min(1.0, max(0.0, (steps - step) / max(1, steps - begin)))
-        return before(min(step, begin)) * left
-
-    return factor
+    return Cooled(before=before, begin=begin, steps=steps)
 
 
-def _schedule(
-    shape: Callable[[float], float], *, warmup: int, begin: int, steps: int, floor: float
-) -> Schedule:
-    """Return warm-up from 0 to 1, then from step `begin` the shape, 1 to 0, above `floor`."""
-    _require("schedule.warmup", warmup, warmup >= 0, "at least 0")
-    _require("schedule.floor", floor, 0 <= floor <= 1, "from 0 to 1")
+_SHAPES: dict[str, Callable[[float], float]] = {
+    "constant": lambda done: 1.0,
+    "cosine": lambda done: (1 + math.cos(math.pi * done)) / 2,
+    "line": lambda done: 1 - done,
+}
 
-    def factor(step: int) -> float:
-        done = min(1.0, max(0.0, (step - begin) / max(1, steps - begin)))
-        return min(1.0, (step + 1) / (warmup + 1)) * (floor + (1 - floor) * shape(done))
 
-    return factor
+@dataclass(frozen=True, kw_only=True)
+class Curve(Schedule):
+    """Warm-up from 0 to 1 in `warmup` steps, then from `begin` to `steps` the shape, above `floor`.
+
+    A value, so that it can be stored beside a model and sent to other processes.
+    """
+
+    shape: Literal["constant", "cosine", "line"]
+    warmup: int
+    begin: int
+    steps: int
+    floor: float
+
+    def __post_init__(self) -> None:
+        _require("schedule.warmup", self.warmup, self.warmup >= 0, "at least 0")
+        _require("schedule.floor", self.floor, 0 <= self.floor <= 1, "from 0 to 1")
+
+    def __call__(self, step: int) -> float:
+        done = min(1.0, max(0.0, (step - self.begin) / max(1, self.steps - self.begin)))
+        falling = self.floor + (1 - self.floor) * _SHAPES[self.shape](done)
+        return min(1.0, (step + 1) / (self.warmup + 1)) * falling
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cooled(Schedule):
+    """See `cooled`."""
+
+    before: Annotated[Schedule, SCHEDULE]
+    begin: int
+    steps: int
+
+    def __call__(self, step: int) -> float:
+        left = min(1.0, max(0.0, (self.steps - step) / max(1, self.steps - self.begin)))
+        return self.before(min(step, self.begin)) * left
+
+
+class TrainingDiverged(RunError):
+    """The loss was not finite for too many steps in a row."""
+
+
+class SkippedSteps:
+    """Counts skipped steps, in total and in a row, on the device."""
+
+    def __init__(self, *, patience: int) -> None:
+        self.patience = patience
+        self._counts = torch.zeros(3, dtype=torch.int64)  # in total, in a row, maximum in a row
+
+    @property
+    def total(self) -> Tensor:
+        return self._counts[0]
+
+    def state(self) -> tuple[int, int]:
+        total, row, _ = self._counts.tolist()
+        return total, row
+
+    def load(self, state: Sequence[int]) -> None:
+        self._counts = torch.tensor([state[0], state[1], state[1]])
+
+    def skip_unless(
+        self, finite: Tensor, *, optimizer: torch.optim.Optimizer, parameters: list[nn.Parameter]
+    ) -> None:
+        """Make the optimizer skip this step if its gradient is not finite, and count that."""
+        skipped = ~finite
+        sharded = any(isinstance(parameter, DTensor) for parameter in parameters)
+        if getattr(optimizer, "_step_supports_amp_scaling", False) and not sharded:
+            optimizer.found_inf = skipped.float()  # type: ignore[attr-defined]
+        elif skipped:
+            for parameter in parameters:
+                parameter.grad = None  # the optimizer skips parameters without a gradient
+        counts = self._counts.to(finite.device)
+        row = (counts[1] + 1) * skipped
+        self._counts = torch.stack((counts[0] + skipped, row, torch.maximum(counts[2], row)))
+
+    def check(self, step: int, *, last: bool) -> None:
+        """Raise TrainingDiverged after `patience` skipped steps in a row, checked at intervals."""
+        if self._counts.device.type != "cpu" and step % _LOOK_EVERY and not last:
+            return
+        longest = int(self._counts[2])
+        if longest >= self.patience:
+            raise TrainingDiverged(
+                f"loss or gradient was not finite for {longest} steps in a row (patience), last at "
+                f"step {step}: lower optimizer.lr, raise schedule.warmup, or resume from an older "
+                "checkpoint"
+            )
 
 
 def _require(key: str, value: Any, holds: bool, rule: str) -> None:
     if not holds:
         raise ConfigError(f"{key} must be {rule}, was: {value}")
+
+
+def rarely_meant(*, steps: int, warmup: Any, validate_every: int | None) -> Iterator[str]:
+    """Yield what is allowed, and rarely meant. warmup: of any schedule, if it has one."""
+    if isinstance(warmup, int) and warmup >= max(1, steps):
+        yield (
+            f"schedule.warmup={warmup} is not below steps={steps}: the learning rate only rises; "
+            f"set schedule.warmup={max(1, steps // 10)}"
+        )
+    if validate_every is not None and validate_every > steps:
+        yield (
+            f"validate_every={validate_every} is above steps={steps}: there will be no validation "
+            "loss, nor a best step to keep; validate_every=null validates at the end"
+        )
+    elif validate_every is not None and (left := steps % validate_every):
+        largest = max(n for n in range(1, validate_every + 1) if steps % n == 0)
+        yield (
+            f"validate_every={validate_every} does not divide steps={steps}: the last validation "
+            f"is at step {steps - left}, and the model that is written is not validated; "
+            f"validate_every={largest} or null validates it"
+        )

@@ -11,6 +11,7 @@ so that `bipe status` is instant.
 import datetime
 import json
 import os
+import re
 import shlex
 import socket
 import sys
@@ -105,6 +106,8 @@ def _run(folder: Path, *, verify: bool) -> State:
     if live is None and fault is None and (folder / runs.MODEL).is_dir():
         fault = _model_fault(folder, verify=verify)
         state = FINISHED if fault is None else f"damaged: {fault}"
+        if fault is None and (step := runs.short_of(_notes(folder), config)) is not None:
+            state = f"stopped at step {step}, although it has a {runs.MODEL}/"
     else:
         state = _state(live, last, fault, step=metrics.get("step"))
     undecoded = _undecoded(folder, config)
@@ -124,13 +127,18 @@ def _run(folder: Path, *, verify: bool) -> State:
     )
 
 
+def _notes(run: Path) -> Mapping[str, Any]:
+    notes = read_model(run / runs.MODEL).get("notes")
+    return notes if isinstance(notes, dict) else {}
+
+
 def _model_fault(run: Path, *, verify: bool) -> str | None:
     """Return what of the model has changed since it was written, or None."""
     try:
         files = read_model(run / runs.MODEL)["files"]
         require_unchanged(run / runs.MODEL, files if verify else {})
     except (OSError, ValueError) as fault:
-        return str(fault).replace(f"{run}/", "")
+        return str(fault).partition(", or, if you changed it")[0].replace(f"{run}/", "")
     return None
 
 
@@ -144,6 +152,8 @@ def _state(live: Holder | None, last: Mapping[str, Any], fault: str | None, *, s
     if how in ("finished", None):
         return "killed" if last or step is not None else "claimed, not begun"
     at = f" at step {last['end_step']}" if last.get("end_step") is not None else ""
+    if str(how).startswith(STOPPED):
+        return f"{how}{at}"
     return f"stopped by {how}{at}" if str(how).startswith("SIG") else f"failed: {how}{at}"
 
 
@@ -165,17 +175,17 @@ def _undecoded(folder: Path, config: Mapping[str, Any]) -> str | None:
     """Return the split that `bipe scrolls` has not decoded and scored, if any."""
     options = config.get("scrolls")
     split = options.get("split") if config.get("task") and isinstance(options, Mapping) else None
-    if split is None or (folder / runs.SCROLLS / str(split) / "scores.json").exists():
+    if split is None or any((folder / runs.SCROLLS / str(split)).glob("*.json")):
         return None
     return str(split)
 
 
 def _newest(folder: Path) -> tuple[int | None, float | None]:
-    found: dict[int, float] = {}
+    steps: dict[int, float] = {}
     for path in checkpoints(folder):
         with suppress(OSError):
-            found[step_of(path)] = manifest_of(path).stat().st_mtime
-    return max(found.items(), default=(None, None))
+            steps[step_of(path)] = manifest_of(path).stat().st_mtime
+    return max(steps.items(), default=(None, None))
 
 
 def _data(folder: Path) -> State:
@@ -213,7 +223,7 @@ def _live(lock: Path) -> Holder | None:
 
 
 def as_json(states: Iterable[State]) -> str:
-    return json.dumps([asdict(each) for each in states], indent=1, allow_nan=False)
+    return json.dumps([asdict(state) for state in states], indent=1, allow_nan=False)
 
 
 def _int(value: Any) -> int | None:
@@ -222,7 +232,7 @@ def _int(value: Any) -> int | None:
 
 _TAIL = 1000  # lines of metrics.csv
 _VALIDATION = "validation_loss"
-FINISHED, KILLED = "finished", "killed"
+FINISHED, KILLED, STOPPED = "finished", "killed", "stopped by "
 
 
 @dataclass(kw_only=True)
@@ -231,7 +241,7 @@ class Session:
 
     words: the command line, without secrets. devices: how many, and what they are. changed: the
     keys in which the configuration differs from that of the first session, with both values.
-    how: how it ended: finished, the name of a signal, an error, or killed.
+    how: how it ended: finished, stopped by a callback, the name of a signal, an error, or killed.
     """
 
     words: list[str]
@@ -253,7 +263,7 @@ class Session:
 
 @contextmanager
 def recorded(folder: Path, session: Session) -> Iterator[None]:
-    """Record a session of a run around the block, which sets `end_step`."""
+    """Record a session of a run around the block, which sets `end_step` and, if short, `how`."""
     before = read_sessions(folder)
     for line in before:
         if line.get("how") is None:
@@ -261,9 +271,10 @@ def recorded(folder: Path, session: Session) -> Iterator[None]:
     _write(folder, [*before, asdict(session)])
     try:
         yield
-        session.how = FINISHED
+        if session.end_step == session.steps:
+            session.how = FINISHED
     except BaseException as fault:
-        session.how = _how(fault)
+        session.how = session.how or _how(fault)
         raise
     finally:
         session.ended = _now()
@@ -283,16 +294,16 @@ def last_metrics(folder: Path) -> dict[str, float]:
     except (OSError, ValueError):
         return {}
     head, *lines = whole.split("\n")
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     for line in reversed(lines[-_TAIL:]):
         cells = dict(zip(head.split(","), line.split(","), strict=False))
-        for name in [_VALIDATION] if found else cells:
+        for name in [_VALIDATION] if values else cells:
             with suppress(ValueError, KeyError):
                 text = cells[name]
-                found.setdefault(name, int(text) if text.isdigit() else float(text))
-        if _VALIDATION in found:
+                values.setdefault(name, int(text) if text.isdigit() else float(text))
+        if _VALIDATION in values:
             break
-    return found
+    return values
 
 
 def command_line(command: str) -> list[str]:
@@ -308,8 +319,9 @@ def command_line(command: str) -> list[str]:
 
 def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """Return how a run is resumed otherwise than it began, with both values."""
-    free = sorted((runs.FREE | {*runs.PLAN, "rows"}) - {"if_exists", "name", "out"})
-    was, now = (redacted({key: each.get(key) for key in free}) for each in (old, new))
+    aside = {"if_exists", "name", "out", "corpus", "evaluate", "generate", "report", "statistics"}
+    free = sorted((runs.FREE | {*runs.PLAN, "rows"}) - aside)
+    was, now = (redacted({key: config.get(key) for key in free}) for config in (old, new))
     return runs.changes_of(was, now)
 
 
@@ -319,12 +331,18 @@ def _without_secret(word: str) -> str:
     return f"{key}={redacted(value, name=name)}" if equals else str(redacted(word))
 
 
+# What a rank meets whose peers are gone; other errors of NCCL may be its own.
+_LOST = re.compile(r"gloo/transport|ncclRemoteError|Application timeout caused pair closure")
+
+
 def _how(fault: BaseException) -> str:
     if isinstance(fault, Stopped):
         return fault.signal.name
     if isinstance(fault, KeyboardInterrupt):
         return "SIGINT"
     text = " ".join(str(redacted(str(fault))).split())
+    if _LOST.search(text):
+        return "another rank ended"
     return f"{type(fault).__name__}: {text}"[:300]
 
 

@@ -8,6 +8,7 @@ RUN/model/             the trained model, tokenizer, segmenter and card (bipe.ch
 RUN/evaluation.jsonl   results of `bipe evaluate`, one row per line (evals/rows.py)
 RUN/environment.json   the machine of the evaluation
 RUN/scrolls/           results of `bipe scrolls`: predictions, submission, scores
+RUN/lightning/         checkpoints of Lightning's own callback, if it was asked for
 RUN/.lock              while a process trains or decodes into it
 
 Nothing here loads torch, so that `bipe status` is instant.
@@ -28,7 +29,7 @@ import yaml
 
 from bipe.build import reach
 from train.data.store.folder import MANIFEST, differences
-from train.disk.files import read_yaml, user_state, write_whole
+from train.disk.files import read_yaml, refuse_links, user_state, write_whole
 from train.disk.lock import locked
 from train.disk.manifest import redacted
 from train.errors import DataError, RunError
@@ -45,10 +46,10 @@ SESSIONS = "sessions.jsonl"
 EVALUATION = "evaluation.jsonl"
 ENVIRONMENT = "environment.json"
 SCROLLS = "scrolls"
-_OF_LOGGERS = ("loggers", "wandb", "tensorboard")
+LIGHTNING = "lightning"  # checkpoints of Lightning's own callback
+_OF_LOGGERS = (LIGHTNING, "loggers.json", "wandb", "tensorboard", "csv")
 LOCK = ".lock"
-SESSION_CONFIG = ".session.yaml"  # what the processes of other devices read, while they start
-_OF_RUN = (SESSION_CONFIG, CHECKPOINTS, MODEL, SCROLLS, METRICS, EVALUATION, ENVIRONMENT, SESSIONS)
+_OF_RUN = (CHECKPOINTS, MODEL, SCROLLS, METRICS, EVALUATION, ENVIRONMENT, SESSIONS)
 RESUMES = ("auto", "resume", "change")  # values of if_exists
 
 # Keys that may change when a run is resumed, without changing what is trained.
@@ -57,7 +58,7 @@ FREE = {
     "checkpoints",
     *("compile", "context_parallel", "corpus", "data", "dry_run", "engine", "evaluate"),
     *("generate", "if_exists", "keep_checkpoints", "launch", "log_every", "logger", "name"),
-    *("out", "recompute", "report", "stall_after", "statistics", "trainer"),
+    *("out", "rank_timeout", "recompute", "report", "stall_after", "statistics", "trainer"),
     *("rows.if_repeated", "rows.max_epochs", "rows.micro_batch", "rows.on_batch_change"),
     "rows.verify",
 }
@@ -69,7 +70,11 @@ _DECISIVE_OF_SCROLLS = {"source", "segmenter", "on_long", "select"}
 
 @contextlib.contextmanager
 def in_use(folder: Path, *, command: str) -> Iterator[None]:
-    """Hold a run's folder for the block, then remove it if empty; DataError names who holds it."""
+    """Hold a run's folder for the block, then remove it if empty; DataError names who holds it.
+
+    Also raises DataError for a link in it, through which files could be written or removed.
+    """
+    refuse_links(folder)
     try:
         with locked(folder / LOCK, what=str(folder), command=f"bipe {command}"):
             yield
@@ -107,10 +112,10 @@ def refuse_claimed(folder: Path, *, if_exists: IfExists, config: Mapping[str, An
     if if_exists == "overwrite":
         return
     if not (folder / CONFIG).exists():
-        if held := [name for name in (MODEL, CHECKPOINTS, METRICS) if (folder / name).exists()]:
+        if names := [name for name in (MODEL, CHECKPOINTS, METRICS) if (folder / name).exists()]:
             raise RunError(
-                f"{folder} contains {held[0]} but no {CONFIG}, so its run is unknown: set name= to "
-                "use another folder, or if_exists=overwrite to start again"
+                f"{folder} contains {names[0]} but no {CONFIG}, so its run is unknown: set name= "
+                "to use another folder, or if_exists=overwrite to start again"
             )
         return
     if if_exists == "refuse":
@@ -124,13 +129,13 @@ def refuse_claimed(folder: Path, *, if_exists: IfExists, config: Mapping[str, An
 def remember_allowed(folder: Path, packages: Collection[str]) -> None:
     """Note where the packages lie that the user let in for a run, so that they are let in again."""
     names = {name.rstrip(".").partition(".")[0] for name in packages}
-    found = {name: _home_of(name) for name in sorted(names)}
+    homes = {name: _home_of(name) for name in sorted(names)}
     # No home, or a full one: the words are needed again.
     with contextlib.suppress(OSError, RuntimeError, RunError, DataError):
         note = _note(folder)
-        if found:
+        if homes:
             note.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(note, json.dumps({"run": str(folder.resolve()), "packages": found}))
+            write_whole(note, json.dumps({"run": str(folder.resolve()), "packages": homes}))
         else:
             note.unlink(missing_ok=True)
 
@@ -166,18 +171,22 @@ def withdrawn_on_failure(folder: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        lines = (folder / METRICS).read_text().count("\n") if (folder / METRICS).exists() else 0
-        trained = (folder / MODEL).exists() or any((folder / CHECKPOINTS).glob("*.ckpt"))
-        if lines <= 1 and not trained:  # only the head of the table
+        if not has_trained(folder):
             _remove_run(folder)
             with contextlib.suppress(OSError):  # already gone, or it holds files of others
                 folder.rmdir()
         raise
 
 
+def has_trained(folder: Path) -> bool:
+    """Return whether a run has a model, a checkpoint or a line of metrics."""
+    lines = (folder / METRICS).read_text().count("\n") if (folder / METRICS).exists() else 0
+    # The first line is the head of the table.
+    return lines > 1 or (folder / MODEL).exists() or any((folder / CHECKPOINTS).glob("*.ckpt"))
+
+
 def remove_partial(folder: Path) -> None:
     """Remove what a killed process was writing outside of the checkpoints."""
-    (folder / SESSION_CONFIG).unlink(missing_ok=True)
     for path in folder.glob(".*.part"):
         path.unlink(missing_ok=True)
     for path in folder.glob(f".{MODEL}.*"):
@@ -209,20 +218,6 @@ def replan(folder: Path, config: Mapping[str, Any]) -> None:
     write_whole(folder / CONFIG, as_yaml({**stored, **plan, "rows": rows}))
 
 
-def rarely_meant(*, steps: int, warmup: Any, validate_every: int | None) -> Iterator[str]:
-    """Yield what is allowed, and rarely meant. warmup: of any schedule, if it has one."""
-    if isinstance(warmup, int) and warmup >= max(1, steps):
-        yield (
-            f"schedule.warmup={warmup} is not below steps={steps}: the learning rate only rises; "
-            f"set schedule.warmup={max(1, steps // 10)}"
-        )
-    if validate_every is not None and validate_every > steps:
-        yield (
-            f"validate_every={validate_every} is above steps={steps}: there will be no validation "
-            "loss, nor a best step to keep; validate_every=null validates at the end"
-        )
-
-
 def decisive(config: Mapping[str, Any], *, free: Collection[str] = FREE) -> dict[str, Any]:
     """Return what decides what is trained; the data is checked by the loader and the notes."""
     kept = {key: value for key, value in redacted(config).items() if key not in free}
@@ -239,10 +234,21 @@ def digest(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def short_of(notes: Mapping[str, Any], config: Mapping[str, Any]) -> int | None:
+    """Return the step of a model that was written before the last step of its run, else None.
+
+    notes: of the model. config: of its run.
+    """
+    done, planned = notes.get("steps"), config.get("steps")
+    if isinstance(done, int) and isinstance(planned, int) and done < planned:
+        return done
+    return None
+
+
 def first_row_length(notes: Mapping[str, Any]) -> int | None:
     """Return the row length, in tokens, of the first training: the unit of evaluation lengths."""
-    found = notes.get("first_row_length") or notes.get("row_length")
-    return None if found is None else int(found)
+    length = notes.get("first_row_length") or notes.get("row_length")
+    return None if length is None else int(length)
 
 
 def data_of(config: Mapping[str, Any], home: Path) -> Any:
@@ -254,10 +260,10 @@ def data_of(config: Mapping[str, Any], home: Path) -> Any:
 
 def other_tokenizer(notes: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
     """Return how the tokenizer of data differs from that of a model with these notes."""
-    known = notes.get("tokenizer")
-    if known is not None and "origin" in notes:  # nobody here knows if it read a beginning
-        known, found = {**known, "bos_id": None}, {**found, "bos_id": None}
-    return [] if known is None else list(differences(known, dict(found), key="tokenizer"))
+    expected = notes.get("tokenizer")
+    if expected is not None and "origin" in notes:  # nobody here knows if it read a beginning
+        expected, found = {**expected, "bos_id": None}, {**found, "bos_id": None}
+    return [] if expected is None else list(differences(expected, dict(found), key="tokenizer"))
 
 
 def refuse_other_tokenizer(
@@ -285,14 +291,14 @@ def _require_same(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) 
     elif not other:
         words = f"checkpoint={folder} row_length={old.get('row_length')} steps=..."
         cure += f"; a finished run is trained further by bipe extend {words}"
-    told = f"{folder} contains a run with another configuration and cannot be resumed:"
-    raise RunError("\n".join([told, *(f"  {change}" for change in changed), cure]))
+    message = f"{folder} contains a run with another configuration and cannot be resumed:"
+    raise RunError("\n".join([message, *(f"  {change}" for change in changed), cure]))
 
 
 def _differences(
     old: Mapping[str, Any], new: Mapping[str, Any], free: Collection[str]
 ) -> list[str]:
-    return changes_of(*(decisive(each, free=free) for each in (old, new)))
+    return changes_of(*(decisive(config, free=free) for config in (old, new)))
 
 
 def changes_of(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
@@ -313,6 +319,6 @@ def _remove_run(folder: Path) -> None:
 
 def _without_nulls(value: Any) -> Any:
     if isinstance(value, Mapping):
-        kept = {key: _without_nulls(held) for key, held in value.items()}
-        return {key: held for key, held in kept.items() if held is not None and held != {}}
-    return [_without_nulls(held) for held in value] if isinstance(value, list | tuple) else value
+        kept = {key: _without_nulls(part) for key, part in value.items()}
+        return {key: part for key, part in kept.items() if part is not None and part != {}}
+    return [_without_nulls(part) for part in value] if isinstance(value, list | tuple) else value

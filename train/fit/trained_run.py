@@ -7,8 +7,8 @@ checkpoint of a run is one too (checkpoints/__init__.py).
 import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +32,10 @@ class TrainedRun:
     """
 
     folder: Path
-    model: Mapping[str, Any]
-    notes: Mapping[str, Any]
-    config: Mapping[str, Any]
-    metrics: Sequence[Mapping[str, Any]]
+    model: Mapping[str, Any] = field(repr=False)
+    notes: Mapping[str, Any] = field(repr=False)
+    config: Mapping[str, Any] = field(repr=False)
+    metrics: Sequence[Mapping[str, Any]] = field(repr=False)
     place: Place
 
     @property
@@ -127,6 +127,11 @@ class TrainedRun:
         return runs.digest([self.model_name, model, kept, self.notes.get("data"), *at])
 
 
+@cache
+def _tell_once(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
 def read_run(place: Place) -> TrainedRun:
     """Read a trained run; RunError names the file that is missing or broken."""
     folder, path = place.home, place.folder / CONFIG
@@ -144,6 +149,11 @@ def read_run(place: Place) -> TrainedRun:
             folder=folder, model=model, notes=notes, config=config, metrics=metrics, place=place
         )
         _ = read.parameters, read.encoding
+        if place.checkpoint is None and (step := runs.short_of(notes, config)) is not None:
+            _tell_once(
+                f"bipe: {folder} was stopped at step {step} of {config['steps']}, and its model is "
+                "of it; its own command goes on"
+            )
     except RunError:
         raise
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as fault:
@@ -196,8 +206,8 @@ def data_of_run(run: TrainedRun, *, asked: runs.Data, out: str) -> runs.Data:
                 f"{run.folder}: {named}, and {asked} holds none with its tokenizer: set data=FOLDER"
             )
     for folder in folders_of(taken).values():
-        found = read_top(folder)["tokenizer"]
-        runs.refuse_other_tokenizer(folder, found, run.notes, home=run.folder)
+        tokenizer = read_top(folder)["tokenizer"]
+        runs.refuse_other_tokenizer(folder, tokenizer, run.notes, home=run.folder)
     return taken
 
 

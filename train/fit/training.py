@@ -3,7 +3,6 @@
 import atexit
 import contextlib
 import logging
-import os
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
@@ -15,25 +14,26 @@ import lightning
 import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.fabric.utilities.rank_zero import rank_zero_only
+from lightning.pytorch.callbacks import Timer
 from torch import Tensor
 
 from bipe import Decoder, DecoderConfig
 from bipe.attention.context import refuse_shared
 from bipe.encodings.base import annealed
 from train import stop
+from train.config import called
 from train.data.rows.choices import uneven
-from train.data.rows.datamodule import LMDataModule
-from train.disk.files import write_whole
+from train.data.rows.datamodule import LMDataModule, refuse_trainer
 from train.errors import ConfigError, as_config_error
 from train.fit import runs
 from train.fit.checkpoints.shards import Background
 from train.fit.checkpoints.writing import AtomicCheckpointIO, SaveBest, SaveCheckpoints
 from train.fit.entry import (
-    CHECKPOINT,
     Entry,
     Fit,
     entered,
     find_entry,
+    lower_rate,
     recorded_on_rank_0,
     refuse_steps,
 )
@@ -45,25 +45,27 @@ from train.fit.handover import (
     write_shared,
 )
 from train.fit.lora import merged
-from train.fit.machine import cluster, environment
+from train.fit.machine import cluster, environment, patient, placed
 from train.fit.module import Adaptation, LMModule, refuse_unfit
+from train.fit.optim import TrainingDiverged, rarely_meant
 from train.fit.parallel.at_once import RowsAtOnce
-from train.fit.parallel.sharded import Sharded, full_state
+from train.fit.parallel.callbacks import Ends, exits_are_faults, keep_apart, refuse_callbacks
+from train.fit.parallel.sharded import Sharded, full_state, refuse_adapted, refuse_strategy
 from train.fit.parallel.together import UNTRAINED, Together, running_together
 from train.fit.watching.counts import summary_of
 from train.fit.watching.metrics import MetricsFile
-from train.fit.watching.watch import ProgressBar, Tracking, watched
+from train.fit.watching.watch import ProgressBar, watched
 from train.ranks import world
 
 log = logging.getLogger("bipe")
 
-_LAUNCH = (CHECKPOINT, "LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _NOT_HERE = (
     # A thread reads the rows from memory-mapped files: workers would have nothing to do.
     ".*does not have many workers.*",
     # The data module resumes (consumed_rows), not its loader.
     ".*your dataloader is not resumable.*",
     ".*across ranks is zero.*",  # no validation
+    ".*Using ModelCheckpoint with manual optimization.*",  # it saves the step that is done
     ".*smaller than the logging interval.*",  # metrics.csv has the last step in any case
     ".*Trainer already configured with.*",
     ".*`srun` command is available.*",  # a login node
@@ -92,55 +94,66 @@ def train_model(fit: Fit, start: Start, *, rows: LMDataModule) -> Path:
         raise ConfigError(f"steps must be at least 1, was: {steps}")
     rows.check(steps=steps)
     stop.check(UNTRAINED)  # the run before, in a sweep, was too far to stop
-    trainer = make_trainer(fit)
+    ends = Ends()
+    trainer = make_trainer(fit, ends)
+    if trainer.world_size > 1 and world() is None:
+        raise ConfigError("several ranks are started by the command; see train.ranks.start_ranks")
+    refuse_trainer(trainer, validates=rows.validation_rows > 0)
+    refuse_strategy(trainer)
     sharded = isinstance(trainer.strategy, Sharded)
-    _refuse_sharded(start, sharded=sharded, shared=rows.context_parallel > 1)
+    adapted = start.teacher is not None, start.adaptation.lora is not None
+    refuse_adapted(*adapted, sharded=sharded, shared=rows.context_parallel > 1)
     names = ("weights", "teacher", "adaptation")
-    given: dict[str, Any] = {name: getattr(start, name) for name in names}
+    options: dict[str, Any] = {name: getattr(start, name) for name in names}
     with as_config_error("model: "):
-        module = LMModule(start.decoder, fit.training, **given, sharded=sharded)
+        module = LMModule(start.decoder, fit.training, **options, sharded=sharded)
     refuse_unfit(module, row_length=rows.row_length)
     _require_fitting(trainer, module, rows)
 
     def decide() -> Entry:
-        entry = find_entry(folder, config=fit.stored, data=rows.data_digest())
+        entry = find_entry(folder, config=fit.config.as_plain(), data=rows.data_digest())
         refuse_steps(folder, entry, steps=steps, annealed=bool(annealed(module.model.scheme)))
         return entry
 
-    with quiet(), entered(folder, command=fit.command, trainer=trainer, decide=decide) as entry:
+    with (
+        quiet(),
+        entered(folder, module, command=fit.command, trainer=trainer, decide=decide) as entry,
+    ):
         if entry.finished:
             if trainer.is_global_zero:
                 print(f"{folder} is finished: step {steps} of {steps}", file=sys.stderr)
             return folder
         with (
-            recorded_on_rank_0(fit, trainer, entry),
+            recorded_on_rank_0(fit, trainer, entry, ends),
             running_together(trainer),
-            fitting(fit, entry),
+            one_of_several(),
+            ends.interrupted(folder),
         ):
             _fit(fit, start, entry, trainer, module, rows)
-    if (late := stop.requested()) and trainer.is_global_zero:
-        told = f"bipe: {late.name} came after the last step: {folder} is finished"
-        print(told, file=sys.stderr, flush=True)
+            if trainer.global_step < steps:
+                ends.note(trainer)
+    if trainer.is_global_zero:
+        for line in _last_words(folder, ends, entry, step=trainer.global_step, steps=steps):
+            print(f"bipe: {line}", file=sys.stderr, flush=True)
     return folder
 
 
-def _refuse_sharded(start: Start, *, sharded: bool, shared: bool) -> None:
-    if start.teacher is not None and (sharded or shared):
-        raise ConfigError(
-            "extend.distill needs a second whole model on each device, and whole rows: set "
-            "trainer=ddp context_parallel=1, or extend.distill=0"
-        )
-    if start.adaptation.lora is not None and sharded:
-        raise ConfigError("extend.lora needs the whole model on each device: set trainer=ddp")
+def _last_words(folder: Path, ends: Ends, entry: Entry, *, step: int, steps: int) -> Iterator[str]:
+    """Yield what a user has to know of a training that was stopped, or could not be any more."""
+    if ends.how is not None:
+        on = "the same command goes on"
+        if step <= entry.step:
+            on = "again at once: remove what stops it, and the command goes on"
+        end = f", and bipe finish {folder} ends it there" if step else ""
+        yield f"{folder} was {ends.how} at step {step} of {steps}, and is not finished; {on}{end}"
+    elif late := stop.requested():
+        yield f"{late.name} came after the last step: {folder} is finished"
 
 
 def _require_fitting(trainer: lightning.Trainer, module: LMModule, rows: LMDataModule) -> None:
     size, chunks, devices = rows.context_parallel, 2 * rows.context_parallel, trainer.world_size
-    if devices % size:
-        raise ConfigError(
-            f"context_parallel must divide the number of devices ({devices}), was: {size}; set "
-            "trainer.devices"
-        )
+    if fault := uneven(rows.global_batch, rows.micro_batch, devices=devices, context=size):
+        raise ConfigError(fault)
     if size > 1:
         for length in sorted({stage.length for stage in rows.stages.each}):
             if length % chunks:
@@ -150,8 +163,6 @@ def _require_fitting(trainer: lightning.Trainer, module: LMModule, rows: LMDataM
                 )
         with as_config_error("context_parallel: "):
             refuse_shared(module.model.scheme, path=module.options.attention)
-    if fault := uneven(rows.global_batch, rows.micro_batch, devices=devices, context=size):
-        raise ConfigError(fault)
 
 
 def _fit(
@@ -166,20 +177,27 @@ def _fit(
     resumed_at = None if entry.checkpoint is None else entry.step
     if trainer.is_global_zero:
         every, warmup = fit.config.validate_every, fit.config.schedule.get("warmup")
-        for text in runs.rarely_meant(steps=steps, warmup=warmup, validate_every=every):
+        for text in rarely_meant(steps=steps, warmup=warmup, validate_every=every):
             log.warning("%s", text)
     with watched(
         trainer, module.model, rows, files=(folder / runs.METRICS, folder / runs.MODEL),
-        config=fit.stored, resumed_at=resumed_at,
+        config=fit.config.as_plain(), facts=environment, allowed=fit.config.allowed,
+        resumed_at=resumed_at,
     ):  # fmt: skip
         notes, data = dict[str, Any](), dict[str, str]()
         if trainer.is_global_zero:  # all that a model needs is read before the first step
             notes |= notes_of_rows(rows, steps=steps) | dict(start.notes)
-            notes |= notes_of_training(fit.stored, command=fit.command)
+            notes |= notes_of_training(fit.config.as_plain(), command=fit.command)
             data = files_of_data(rows.sets, sources=rows.source_names, max_length=rows.row_length)
             write_shared(module.model, folder, notes=notes, files=data)
-        with _late_faults(trainer, steps):
-            trainer.fit(module, rows, ckpt_path=entry.checkpoint)
+        with _late_faults(trainer, steps), _cured(fit):
+            try:
+                with exits_are_faults():
+                    trainer.fit(module, rows, ckpt_path=entry.checkpoint)
+            except (MisconfigurationException, ModuleNotFoundError) as fault:  # of a callback
+                raise ConfigError(f"trainer, or a callback: {fault}") from fault
+        if trainer.global_step < steps:  # a callback has stopped it
+            return
         state, own = _trained(trainer, module, rows)
         if trainer.is_global_zero:
             # `make_trainer` puts it first, if there is one.
@@ -188,6 +206,16 @@ def _fit(
                 state, own = weights, own | best.notes()
             write_model(module.model, folder, state=state, notes=notes | own, files=data)
         trainer.strategy.barrier()
+
+
+@contextlib.contextmanager
+def _cured(fit: Fit) -> Iterator[None]:
+    """Name the command that starts a training again that diverges."""
+    try:
+        yield
+    except TrainingDiverged as fault:
+        cure = lower_rate(fit.folder, command=fit.command, config=fit.config.as_plain())
+        raise TrainingDiverged(f"{fault}; {cure}") from fault
 
 
 @contextlib.contextmanager
@@ -235,17 +263,16 @@ def _trained(
     }
 
 
-def make_trainer(fit: Fit) -> lightning.Trainer:
-    """Return a Lightning trainer with our own checkpoints, numbers and loggers."""
+def make_trainer(fit: Fit, ends: Ends) -> lightning.Trainer:
+    """Return a Lightning trainer with our own checkpoints and numbers."""
     config, folder = fit.config, fit.folder
-    tracking = Tracking(
-        folder=folder, config=fit.stored,
-        loggers=config.logger, facts=environment, allowed=config.allowed,
-    )  # fmt: skip
     background = Background() if config.checkpoint_async else None
-    with quiet(), as_config_error("trainer: ", MisconfigurationException):
-        trainer: lightning.Trainer = config.call(
-            "trainer",
+    section = patient(placed(config.trainer, world()), config.rank_timeout)
+    options = config.trainer.changed(**section)
+    faults = (MisconfigurationException, ImportError)  # a TPU without torch_xla
+    with quiet(), as_config_error("trainer: ", *faults):
+        trainer: lightning.Trainer = called(
+            options,
             default_root_dir=folder,
             max_steps=config.steps,
             max_epochs=-1,  # steps end the run: a loader never does
@@ -254,13 +281,12 @@ def make_trainer(fit: Fit) -> lightning.Trainer:
                     folder=folder / runs.CHECKPOINTS,
                     every=config.checkpoint_every,
                     keep=config.keep_checkpoints,
-                    validate_every=config.validate_every,
                     background=background,
                 ),
-                Together(stall_after=config.stall_after),
-                RowsAtOnce(validate_every=config.validate_every, copied=config.checkpoint_async),
+                Together(stall_after=config.stall_after, ends=ends),
+                RowsAtOnce(),
             ],
-            logger=tracking,
+            logger=False,  # `watched` opens them
             log_every_n_steps=config.log_every,
             plugins=[AtomicCheckpointIO(background=background), *cluster()],
             enable_checkpointing=False,
@@ -268,12 +294,20 @@ def make_trainer(fit: Fit) -> lightning.Trainer:
             enable_model_summary=False,
             use_distributed_sampler=False,
             num_sanity_val_steps=0,  # else each resume would begin with a validation
+            # An early stop looks for it when it is set up. None: once, at the end.
+            val_check_interval=config.validate_every or 1.0,
+            check_val_every_n_epoch=None if config.validate_every else 1,
         )
-    metrics = MetricsFile(path=folder / runs.METRICS, every=config.log_every, send=tracking.send)
-    own = [metrics, ProgressBar(title=folder.name), *fit.callbacks]
+    metrics = MetricsFile(path=folder / runs.METRICS, every=config.log_every)
+    ours = [metrics, ProgressBar(title=folder.name)]
     # Before SaveCheckpoints, see SaveBest. Here any callback of the user's is let in.
     best = [SaveBest(folder=folder / runs.CHECKPOINTS)] if fit.best else []
-    trainer.callbacks[:0] = [*best, *own]  # type: ignore[attr-defined]
+    callbacks: list[lightning.Callback] = trainer.callbacks  # type: ignore[attr-defined]
+    refuse_callbacks(fit.callbacks, command=True)
+    keep_apart(fit.callbacks, run=folder)
+    timers = [callback for callback in callbacks if isinstance(callback, Timer)]  # trainer.max_time
+    others = [callback for callback in callbacks if callback not in timers]
+    callbacks[:] = [*best, *ours, *ends.witnessed([*fit.callbacks, *timers]), *others]
     if isinstance(trainer.strategy, Sharded):
         trainer.strategy.saves(whole=config.checkpoints == "whole", background=background)
     elif config.checkpoints == "sharded":
@@ -286,13 +320,17 @@ def make_trainer(fit: Fit) -> lightning.Trainer:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Hide Lightning's messages about devices, and its advice that does not apply here."""
-    loggers = [logging.getLogger(f"lightning.{part}") for part in ("pytorch", "fabric")]
+    """Hide Lightning's messages about devices, and its advice that does not apply here.
+
+    The report of a profiler is what its user asked for.
+    """
+    shown = {"pytorch": logging.ERROR, "fabric": logging.ERROR, "pytorch.profilers": logging.INFO}
+    loggers = {logging.getLogger(f"lightning.{part}"): level for part, level in shown.items()}
     levels = [(logger, logger.level) for logger in loggers]
     try:
         with warnings.catch_warnings():
-            for logger in loggers:
-                logger.setLevel(logging.ERROR)
+            for logger, level in loggers.items():
+                logger.setLevel(level)
             for message in _NOT_HERE:
                 warnings.filterwarnings("ignore", message=message)
             yield
@@ -302,46 +340,17 @@ def quiet() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def fitting(fit: Fit, entry: Entry) -> Iterator[None]:
-    """Adapt Lightning's multi-process launch to a command.
+def one_of_several() -> Iterator[None]:
+    """Leave the process group behind the block, for the next run of a sweep.
 
-    Lightning starts the processes of other devices by repeating the command line, in a multirun
-    that of the whole sweep; instead they run the command on a copy of this configuration, with
-    allowed_targets as an argument, since those in a file do not count. Then variables and process
-    group go, for the next run of a sweep; after a failure others may be waiting in the group.
+    After a failure others may be waiting in it.
     """
-    from hydra.core.hydra_config import HydraConfig
-
-    hydra = HydraConfig.instance()
-    words, composed = sys.argv, hydra.cfg
-    environment = {name: os.environ.get(name) for name in _LAUNCH}
-    allowed = f"allowed_targets=[{','.join(fit.training.allowed)}]"
-    config_file = fit.folder / runs.SESSION_CONFIG
-    starts = CHECKPOINT not in os.environ and world() is None
-    try:
-        if starts:  # the other ranks read the file, and find the checkpoint in their environment
-            write_whole(config_file, runs.as_yaml({**fit.stored, "name": fit.folder.name}))
-            os.environ[CHECKPOINT] = str(entry.checkpoint or "")
-        with quiet():
-            sys.argv = [words[0], fit.command, "--config-file", str(config_file), allowed]
-            hydra.cfg = None
-            yield
-        ours = environment["LOCAL_RANK"] is None and world() is None  # else for the whole sweep
-        if torch.distributed.is_initialized():
-            leave = torch.distributed.destroy_process_group
-            if ours:
-                leave()
-            else:  # the threads of a group that is there when a process ends may abort it
-                atexit.unregister(leave)
-                atexit.register(leave)
-    except SystemExit as exit:  # Lightning exits like this, silently, on Ctrl-C
-        if isinstance(exit.__context__, KeyboardInterrupt):
-            raise KeyboardInterrupt from exit
-        raise
-    finally:
-        if starts:
-            config_file.unlink(missing_ok=True)
-        sys.argv, hydra.cfg = words, composed
-        for name, value in environment.items():
-            os.environ.pop(name, None)
-            os.environ.update({} if value is None else {name: value})
+    with quiet():
+        yield
+    if torch.distributed.is_initialized():
+        leave = torch.distributed.destroy_process_group
+        if world() is None:
+            leave()
+        else:  # the threads of a group that is there when a process ends may abort it
+            atexit.unregister(leave)
+            atexit.register(leave)

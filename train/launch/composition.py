@@ -1,185 +1,411 @@
-"""From what was typed to a configuration: conf/ by Hydra's compose API, or a run's config.yaml."""
+"""From words to the one configuration: overrides in Hydra's grammar, its compose API, and `Config`.
+
+What is typed is Hydra's to read. A value is quoted only where a text is asked for and Hydra would
+read something else (name=2026_11_28), or where it names a file or folder. Where the YAML lacks a
+nested key, Hydra needs ++KEY (Config checks that there is such a key), and ~GROUP for GROUP=null.
+
+A file of --config-file may be from anyone: it decides what is trained or measured, and the user's
+own words and conf/ what runs, connects or writes; `OWN` is the list.
+"""
 
 from __future__ import annotations
 
+import ast
+import hashlib
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from numbers import Integral, Real
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from train.errors import ConfigError, RunError, UserError, as_config_error, nearest
-from train.launch.commands import COMMANDS, CONTINUES, TRAINS
-from train.launch.words import Typed, opened
+from train.config import TEXT_KEYS, Config
+from train.errors import ConfigError, RunError, as_config_error, nearest
+from train.launch import help_pages, hydra_keys
+from train.launch.reader import exists
+from train.words import Command, Words
 
 if TYPE_CHECKING:
+    from hydra.core.override_parser.types import Override
     from omegaconf import DictConfig
 
-_UNKNOWN = re.compile(r"Could not override '([^']+)'")
-_SEVERAL = re.compile(r"Ambiguous value for argument '\W*([^=]+)=([^']+)'")
-_MISSING = re.compile(r"Could not find '([\w@./]+)/(\w+)'")
-_ALLOWS = re.compile(r"[+~]*allowed_targets=")
+_LONGEST = 120  # characters of a name; file systems allow 255 bytes
+_SEARCHPATH = "hydra.searchpath="
+_FOLDER = "file://"  # of a folder in it
+# Keys of the user's own words and conf/. Of sections that name classes these may start jobs and
+# processes (launch, engine, trainer), connect to servers (logger, callbacks), or let in packages.
+OWN = (
+    *("out", "if_exists", "dry_run", "allowed_targets"),
+    *("launch", "engine", "trainer", "logger", "callbacks"),
+    *("scrolls.examples", "statistics.out", "report.out"),
+    "evaluate.runs",  # whose folders get rows
+)
 # An interpolation that is more than the name of another key, such as ${oc.env:HOME}.
 _RESOLVES = re.compile(r"\$\{(?![\w.]+\})")
-_ROW_LENGTH = 512  # tokens, in a plan whose checkpoint is not there yet to tell
+# What begins a list or such, and is in a sweep that is more than values with commas.
+_STRUCTURED = ("'", '"', "[", "{", "(")
+_PLACE_OF_GROUP = (
+    "GROUP@PATH=NAME needs the path of a key that a YAML file chooses, such as encoding@encoding."
+    "inter of encoding=bilevel, or segmenter@corpus.sources.SOURCE.segmenter; --cfg job shows the "
+    "sources. With -m, every run gets every word; use one command for each"
+)
 
 
-def composed(typed: Typed) -> DictConfig:
-    """Return the configuration of one run, unresolved; allowed_targets are those of the words."""
-    from hydra import compose
-    from hydra.core.hydra_config import HydraConfig
-
-    HydraConfig.instance().cfg = None  # of an earlier command in this process
-    with opened_conf(typed) as words:
-        if typed.has("config-file"):
-            config = _from_file(typed)
-        else:
-            whole = compose("config", overrides=words, return_hydra_config=True)
-            HydraConfig.instance().set_config(whole)  # its choices, and ${hydra:...}
-            config = without_hydra(whole, command=typed.study.name)
-            _reach_own(config, typed)
-    return allowing(typed.study.name, config, typed.overrides)
-
-
-def without_hydra(whole: DictConfig, *, command: str, swept: Collection[str] = ()) -> DictConfig:
-    """Return a configuration without the section of Hydra itself.
-
-    What names a run by its encoding, ${run_name:...} or no name at all, becomes the name of the
-    encoding that was chosen. swept: keys that others add to the name.
-    """
-    from omegaconf import OmegaConf, open_dict, read_write
-
-    from train.launch.trials import chosen_name
-
-    config = whole.copy()
-    with read_write(config), open_dict(config):
-        del config["hydra"]
-        if COMMANDS[command].trains and not COMMANDS[command].continues:
-            typed = [word.lstrip("+~").partition("=") for word in whole.hydra.overrides.task]
-            changes = {key: value for key, _, value in typed if key not in swept}
-            choice = whole.hydra.runtime.choices.get("encoding")
-            name = chosen_name(choice, changes, encoding=config.get("encoding"))
-            OmegaConf.register_new_resolver("run_name", lambda _: name, replace=True)
-            config.name = name if config.name is None else str(config.name)
-            register_resolvers()
-    return config
+def composed(words: Words) -> Config:
+    """Return the configuration of one run; allowed_targets are those of the words."""
+    with opened(words) as overrides:
+        return configuration(whole(overrides), words.study, overrides, words.options)
 
 
 @contextmanager
-def opened_conf(typed: Typed) -> Iterator[list[str]]:
+def opened(words: Words) -> Iterator[list[str]]:
     """Open conf/ and the folder of --config-dir for Hydra; yield the overrides in its grammar.
 
-    Its errors about them, and those of a YAML that cannot be read, become ConfigErrors.
+    Raises ConfigError for words that it cannot read. What Hydra knew before, such as the
+    configuration of an application that called us, is restored.
     """
     from hydra import initialize_config_module
     from hydra.core.global_hydra import GlobalHydra
-    from yaml import MarkedYAMLError
+    from hydra.core.singleton import Singleton
+
+    before = Singleton.get_state()
+    GlobalHydra.instance().clear()
+    try:
+        with initialize_config_module("conf", job_name="bipe", version_base="1.3"):
+            lines = [f"command={words.study.name}"] * words.study.continues
+            lines += as_overrides(words.overrides, many=words.many, texts=words.texts)
+            if (folder := words.options.get("config-dir")) is not None:
+                lines = _with_folder(folder, lines)
+            yield lines
+    finally:
+        Singleton.set_state(before)
+
+
+# Words to overrides
+
+
+def _with_folder(folder: str, lines: Sequence[str]) -> list[str]:
+    """Return overrides by which the folder of --config-dir is searched as well."""
+    if not Path(folder).is_dir():
+        raise ConfigError(f"--config-dir must name a folder, was: {folder}")
+    places, others = [f"{_FOLDER}{Path(folder).resolve()}"], list[str]()
+    for line in lines:
+        if line.lstrip("+").startswith(_SEARCHPATH):
+            typed: Any = parsed(line).value()
+            places += typed if isinstance(typed, list) else [str(typed)]
+        else:
+            others.append(line)
+    return [*others, f"{_SEARCHPATH}{written(places)}"]
+
+
+def as_overrides(words: Iterable[str], *, many: bool, texts: Collection[str] = ()) -> Iterator[str]:
+    """Yield each KEY=VALUE as Hydra reads it. texts: those whose value is a text as it is."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    parser, groups = OverridesParser.create(), help_pages.groups()
+    for word in words:
+        name, equals, value = word.partition("=")
+        try:
+            override: Any = parser.parse_override(word)
+        except Exception:
+            override = None
+        key = name.lstrip("+")
+        is_group = key.partition("@")[0] in groups
+        read = None if override is None else override.value()
+        numeric = is_group and any(
+            isinstance(each, int | float) for each in getattr(read, "list", [read])
+        )
+        as_text = key in TEXT_KEYS and override is not None and read != value
+        if (
+            override is None
+            or numeric
+            or as_text
+            or override.is_sweep_override()
+            or value.startswith("~/")
+            or word in texts
+        ):
+            if numeric:  # of a file in a group, whose name looks like a number
+                value = ",".join(verbatim(part.strip()) for part in value.split(","))
+            word = f"{name}{equals}{_quoted(key, value, many=many, typed=word in texts)}"
+            override = parsed(word)
+            if override.is_sweep_override() and not many:
+                raise ConfigError(
+                    f"{key}={value} are several values: bipe COMMAND -m runs each; one list is "
+                    f"'{key}=[{value}]'"
+                )
+        if equals and name == key and "@" not in name:  # without + and ~
+            if is_group and override.value() is None:
+                word = f"~{name}"
+            elif "." in name and not name.startswith("hydra."):
+                word = f"++{word}"
+        yield word
+
+
+def parsed(word: str) -> Override:
+    """Return an override as Hydra reads it; ConfigError if it cannot."""
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    try:
+        loader = GlobalHydra.instance().config_loader() if GlobalHydra().is_initialized() else None
+        return OverridesParser.create(config_loader=loader).parse_overrides([word])[0]
+    except HydraException as error:
+        cure = "quote a value with special characters: \"key='a <value>'\""
+        raise ConfigError(f"{error}\n{cure}") from error
+
+
+def _quoted(key: str, value: str, *, many: bool, typed: bool) -> str:
+    """Return a value in quotes, if it is a text, or names a place that Hydra reads as more.
+
+    typed: it is a text whatever it looks like.
+    """
+    if value.startswith("~/"):  # which a shell does not expand behind a key
+        value = str(Path(value).expanduser())
+    if typed or exists(value):
+        return verbatim(value)
+    if key in TEXT_KEYS and value not in ("", "null") and not value.startswith(_STRUCTURED):
+        if "," not in value or not (many or TEXT_KEYS[key]):
+            return verbatim(value, interpolates=True)
+        if many and not any(sign in value for sign in _STRUCTURED):
+            parts = (verbatim(part.strip(), interpolates=True) for part in value.split(","))
+            return ",".join(parts)
+    with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+        # Python's own spelling of lists and mappings, as agents of sweeps call.
+        if isinstance(plain := ast.literal_eval(value), dict | list):
+            return written(plain)
+    return value
+
+
+def verbatim(text: str, *, interpolates: bool = False) -> str:
+    """Quote a text so that Hydra and OmegaConf read back just that text.
+
+    interpolates: ${key} in it stays the value of that key.
+    """
+    if not interpolates:
+        text = re.sub(r"(\\*)\$\{", r"\1\1\\${", text)
+    return "'" + re.sub(r"(\\*)('|\Z)", lambda m: m[1] * 2 + ("\\'" * bool(m[2])), text) + "'"
+
+
+def written(value: Any) -> str:
+    """Return a plain value in Hydra's grammar; TypeError for another."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {written(part)}" for key, part in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(written, value)) + "]"
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    if isinstance(value, Real):  # NumPy's too
+        return repr(int(value) if isinstance(value, Integral) else float(value))
+    if not isinstance(value, str):
+        raise TypeError(
+            f"must be text, a number, a list or a mapping, was: {type(value).__name__}; an object "
+            "is described by {'_target_': 'package.Class', ...}"
+        )
+    return verbatim(value)
+
+
+# Overrides to a configuration
+
+
+def whole(overrides: Sequence[str]) -> DictConfig:
+    """Return what Hydra composes, its own section included."""
+    from hydra import compose
+    from hydra.core.hydra_config import HydraConfig
+    from hydra.errors import HydraException
+    from yaml import YAMLError
+
+    try:
+        config = compose("config", overrides=list(overrides), return_hydra_config=True)
+    except (HydraException, YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(_explained(error, overrides)) from error
+    hydra_keys.check(config, overrides)
+    HydraConfig.instance().set_config(config)  # for ${hydra:...}
+    return config
+
+
+def configuration(
+    made: DictConfig,
+    command: Command,
+    overrides: Sequence[str],
+    options: Mapping[str, str] = MappingProxyType({}),
+) -> Config:
+    """Return what Hydra composed for a command, or that of --config-file, as a value.
+
+    A run has the name of the encoding that was chosen, and reads prepared data: no corpus, unless
+    it is planned before there is any.
+    """
+    from omegaconf import OmegaConf, open_dict, read_write
+
+    file = options.get("config-file")
+    node = made.copy() if file is None else stored(Path(file), made, command, overrides)
+    with read_write(node), open_dict(node):
+        if OmegaConf.is_dict(node.get("experiment")):
+            raise ConfigError(
+                "experiment: its YAML file must begin with the line '# @package _global_', so that "
+                "its keys are those of the configuration"
+            )
+        hydra = node.pop("hydra", None)
+        choices = {} if hydra is None else dict(hydra.runtime.choices)
+        if command.trains and not command.continues and choices:
+            name = chosen_name(choices.get("encoding"), overrides)
+            OmegaConf.register_new_resolver("run_name", lambda _: name, replace=True)
+            node.name = name if node.name is None else str(node.name)
+        if command.trains and "plan" not in options:
+            node.corpus = None
+        if not any(word.lstrip("+").startswith("allowed_targets=") for word in overrides):
+            allowed = _let_in(node, command.reads) if command.reads else ()
+            node.allowed_targets = [*dict.fromkeys(allowed)]
+        elif hydra is not None and hydra.searchpath:
+            _reach(node.allowed_targets, _folders(hydra.searchpath))
+    # What was typed: a key of a class may turn out to be declared as text (path=2024_01).
+    pairs = (word.lstrip("+").partition("=") for word in overrides)
+    texts = {key: value for key, equals, value in pairs
+             if equals and not value.startswith(_STRUCTURED) and "${" not in value}  # fmt: skip
+    return Config.from_config(node, choices=choices, texts=texts)
+
+
+def _folders(searchpath: Any) -> list[str]:
+    """Return the folders of hydra.searchpath."""
+    paths = map(str, searchpath or ())
+    return [path.removeprefix(_FOLDER) for path in paths if path.startswith(_FOLDER)]
+
+
+def _let_in(node: DictConfig, reads: str) -> Iterator[str]:
+    """Yield the packages that this user let in when training the runs that a command reads."""
+    from omegaconf import OmegaConf
+
+    from train.fit import runs
+    from train.fit.checkpoints import find_places
+
+    places: Any = OmegaConf.select(node, reads) if reads else None
+    for place in places if OmegaConf.is_list(places) else filter(None, [places]):
+        homes = [Path(str(place))]
+        with suppress(RunError):
+            homes += [place.home for place in find_places(str(place))]
+        for home in homes:
+            yield from runs.allowed_of(home)
+
+
+def _reach(packages: Iterable[Any] | None, folders: Iterable[str]) -> None:
+    """Let Python find the packages that the words allow in the folders of --config-dir too."""
+    from bipe.build import reach
+
+    for package in packages or ():
+        name = str(package).partition(".")[0]
+        for folder in folders:
+            home = Path(folder) / name
+            if name.isidentifier() and (home.is_dir() or home.with_suffix(".py").is_file()):
+                reach(name)  # the working directory comes first
+                reach(name, folder)  # does nothing for what is found there
+
+
+def _explained(error: Exception, overrides: Sequence[str]) -> str:
+    """Return what an error of Hydra or of YAML says, with its cure."""
+    from hydra.errors import MissingConfigException
+    from yaml import YAMLError
 
     from train.disk.files import yaml_fault
 
-    words, folder = typed.for_hydra(), typed.options.get("config-dir")
-    if folder is not None:
-        if not Path(folder).is_dir():
-            raise ConfigError(f"--config-dir must name a folder, was: {folder}")
-        words.append(f"hydra.searchpath=['file://{Path(folder).resolve()}']")
-    register_resolvers()
-    GlobalHydra.instance().clear()
-    try:
-        with initialize_config_module("conf", version_base="1.3"):
-            yield words
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        raise ConfigError(f"{mark.name if mark else folder}: {yaml_fault(error)}") from error
-    except UnicodeDecodeError as error:
-        files = Path(folder or ".").resolve().rglob("*.yaml")
-        file = next((each for each in files if error.object in each.read_bytes()), folder)
-        raise ConfigError(f"{file}: not UTF-8: {error.reason} (byte {error.start})") from error
-    except UserError:
-        raise
-    except ValueError as error:  # from Hydra
-        raise ConfigError(str(error)) from error
-    finally:
-        GlobalHydra.instance().clear()
+    if isinstance(error, MissingConfigException):
+        group, _, name = str(error.missing_cfg_file).rpartition("/")
+        return (
+            f"there is no {group}={name}; {nearest(name, error.options or ())}\n"
+            f"your own: FOLDER/{group}/{name}.yaml and --config-dir FOLDER"
+            + "\nyour own files: corpus=text corpus.sources.text.documents.path=PATH"
+            * (group == "corpus")
+        )
+    if isinstance(error, YAMLError):
+        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        return f"{mark.name if mark else 'YAML'}: {yaml_fault(error)}"
+    folders = [folder for word in overrides if "hydra.searchpath=" in word
+               for folder in _folders(parsed(word).value())]  # fmt: skip
+    if isinstance(error, UnicodeDecodeError):
+        files = (path for folder in folders for path in Path(folder).rglob("*.yaml"))
+        file = next((path for path in files if error.object in path.read_bytes()), "a YAML")
+        return f"{file}: not UTF-8: {error.reason} (byte {error.start})"
+    names = {*help_pages.groups(), *help_pages.top_keys()}
+    names |= {path.name for folder in folders for path in Path(folder).iterdir()}
+    for key in (word.partition("=")[0] for word in overrides):
+        if key.isidentifier() and key not in names:
+            return f"there is no key {key!r}; {help_pages.meant(key)}"
+    said = str(error).strip()
+    if said.startswith("Error merging") and error.__cause__ is not None:
+        said += f": {str(error.__cause__).strip().partition(chr(10))[0]}"
+    return f"{said}\n{_PLACE_OF_GROUP}" if "@" in said else said
 
 
-def _reach_own(config: DictConfig, typed: Typed) -> None:
-    """Let Python find the packages that the words allow in the folder of --config-dir too."""
-    from bipe.build import reach
+def stored(file: Path, made: DictConfig, command: Command, overrides: Sequence[str]) -> DictConfig:
+    """Return the configuration of a file with what the user's own words decide.
 
-    folder, allows = typed.options.get("config-dir"), any(map(_ALLOWS.match, typed.overrides))
-    for package in config.get("allowed_targets") or () if folder and allows else ():
-        name = str(package).partition(".")[0]
-        home = Path(str(folder)).resolve() / name
-        if name.isidentifier() and (home.is_dir() or home.with_suffix(".py").is_file()):
-            reach(name)  # the working directory comes first
-            reach(name, str(home.parent))  # does nothing for what is found there
-
-
-def _from_file(typed: Typed) -> DictConfig:
-    """Read a configuration that a run stored, with overrides: FILE [key=value ...]."""
-    from hydra.core.override_parser.overrides_parser import OverridesParser
+    made: what Hydra composed of conf/ and the words.
+    """
     from omegaconf import DictConfig, OmegaConf
     from omegaconf.errors import OmegaConfBaseException
+    from yaml import YAMLError
 
-    from train.disk.files import read_yaml
+    from train.disk.files import read_yaml, yaml_fault
 
-    file = Path(typed.options["config-file"])
     if not file.is_file():
         raise ConfigError(f"--config-file {file}: there is no such file")
     with as_config_error(f"--config-file {file}: ", OSError, OmegaConfBaseException):
         plain = read_yaml(file)  # of a limited size
         if call := next(filter(_RESOLVES.search, _texts(plain)), None):
             raise ValueError(f"must contain plain values only, as runs store them, was: {call!r}")
-        config = OmegaConf.load(file)
+        try:
+            config = OmegaConf.load(file)
+        except YAMLError as error:  # a key twice
+            raise ValueError(yaml_fault(error)) from None
         if not isinstance(config, DictConfig) or "out" not in config:
             raise ValueError("contains no configuration, as --cfg job shows and runs store one")
-    if typed.study.name == "prepare":
-        _refuse_engine(plain.get("engine"), file, typed.overrides)
-    # A file may be from anyone: packages that it names are imported only if the user says so.
-    OmegaConf.update(config, "allowed_targets", [])
-    words = [opened(word) for word in typed.overrides]
-    for each in OverridesParser.create().parse_overrides(words):
-        value = None if each.is_delete() else each.value()
-        OmegaConf.update(config, each.key_or_group, value, force_add=True)
+    own = OWN if command.name != "prepare" else (*OWN, "data")  # where it writes
+    left = [key for name in own for key in _differing(config, made, name)]
+    if left:
+        print(
+            f"bipe: warning: --config-file {file}: not used: {', '.join(left)}, since a file "
+            "decides what is trained or measured, and not what runs or writes; type "
+            "what you want of it",
+            file=sys.stderr,
+        )
+    for key in own:
+        OmegaConf.update(config, key, _raw(made, key), merge=False, force_add=True)
+    for word in overrides:
+        if hydra_keys.is_of_hydra(word) or word.startswith("command="):
+            continue
+        override = parsed(word)
+        key = override.key_or_group
+        if key in made.hydra.runtime.choices and override.package is None:
+            OmegaConf.update(config, key, _raw(made, key), merge=False, force_add=True)
+        elif not f"{key}.".startswith(tuple(f"{name}." for name in own)):
+            value = None if override.is_delete() else override.value()
+            OmegaConf.update(config, key, value, force_add=True)
     return config
 
 
-def _refuse_engine(engine: Any, file: Path, words: Sequence[str]) -> None:
-    """Raise ConfigError for an engine of a file that may run lines of a shell, or elsewhere."""
-    target = str(engine.get("_target_") if isinstance(engine, dict) else engine)
-    local = target.rpartition(".")[2] == "Local"
-    if not local and not any(word.startswith("engine.") for word in words):
-        raise ConfigError(
-            f"--config-file {file}: its engine is {engine}; if you trust it, add "
-            f"engine._target_={target} on the command line"
-        )
-
-
-def allowing(command: str, config: DictConfig, words: Sequence[str]) -> DictConfig:
-    """Return a composed configuration whose allowed_targets are those of the words, if any.
-
-    Else they are those that this user let in when training the runs that the command reads.
-    """
+def _differing(config: DictConfig, other: DictConfig, name: str) -> Iterator[str]:
+    """Yield what differs of a key, or of the keys in it."""
     from omegaconf import OmegaConf
 
-    if any(map(_ALLOWS.match, words)):
-        return config
-    places: Any = [OmegaConf.select(config, COMMANDS[command].reads)]
-    if OmegaConf.is_list(places[0]):
-        places = [*places[0]]
-    allowed = {name: None for place in filter(None, places) for name in _let_in(str(place))}
-    return OmegaConf.merge(config, {"allowed_targets": [*allowed]})  # type: ignore[return-value]
+    ours, two = (OmegaConf.select(each, name) for each in (config, other))
+    if ours is None:
+        return
+    if not (OmegaConf.is_dict(ours) and OmegaConf.is_dict(two)):
+        yield from [name] * (ours != two)
+    else:
+        keys = dict.fromkeys((*ours, *two))
+        yield from (f"{name}.{key}" for key in keys if ours.get(key) != two.get(key))
 
 
-def _let_in(place: str) -> Iterator[str]:
-    from train.fit import runs
-    from train.fit.checkpoints import find_places
+def _raw(config: DictConfig, key: str) -> Any:
+    """Return a value with its interpolations, for another configuration."""
+    from omegaconf import OmegaConf
 
-    found = [Path(place)]
-    with suppress(RunError):
-        found += [each.home for each in find_places(place)]
-    for run in found:
-        yield from runs.allowed_of(run)
+    *parents, last = key.split(".")
+    node: Any = OmegaConf.select(config, ".".join(parents)) if parents else config
+    plain: Any = OmegaConf.to_container(node, resolve=False)
+    return plain.get(last)
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -190,113 +416,25 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(item)
 
 
-def resolved(command: str, config: DictConfig, *, notes: list[str] | None = None) -> dict[str, Any]:
-    """Resolve the configuration; set `steps` from `epochs` first, since schedules refer to it.
+# Names of runs
 
-    notes: of a plan, gets what is assumed of a checkpoint or data that are not there yet.
+
+def chosen_name(encoding: str | None, words: Sequence[str]) -> str:
+    """Return the name of a run: rope, or rope_theta=5e5 where the encoding's YAML was changed.
+
+    encoding: the choice of that group.
     """
-    from omegaconf import OmegaConf
-
-    if command in CONTINUES:
-        config = _completed(config, notes)
-    plain: Any = OmegaConf.to_container(config, resolve=True)
-    if command not in TRAINS or plain.get("epochs") is None:
-        return dict(plain)
-    if command == "scrolls":
-        raise ConfigError("epochs must be null for bipe scrolls; set steps instead")
-    config = config.copy()
-    try:
-        OmegaConf.update(config, "steps", _epoch_steps(plain))
-    except (UserError, OSError) as fault:
-        if notes is None or isinstance(fault, ConfigError):
-            raise
-        OmegaConf.update(config, "epochs", None, merge=False)
-        notes.append(
-            f"epochs={plain['epochs']} cannot be counted before there is data; planned for "
-            f"steps={config.steps}"
-        )
-    return dict(OmegaConf.to_container(config, resolve=True))  # type: ignore[arg-type]
+    pairs = (word.lstrip("+~").partition("=") for word in words)
+    inside = ((key.rpartition("@")[2], value or "null") for key, _, value in pairs)
+    changes = {key.removeprefix("encoding."): value for key, value in inside
+               if key.startswith("encoding.")}  # fmt: skip
+    return named(encoding or "encoding", changes) if changes else encoding or "encoding"
 
 
-def _epoch_steps(plain: Mapping[str, Any]) -> int:
-    from train.config import Config
-
-    checked = Config.from_config(plain, calls=False)
-    from train.commands.pretrain import rows_of
-
-    return rows_of(checked).epoch_steps()
-
-
-def _completed(config: DictConfig, notes: list[str] | None) -> DictConfig:
-    """Return a configuration with the model of its checkpoint, or without one where that lacks."""
-    from omegaconf import OmegaConf
-
-    from train.commands.before import needs
-
-    checkpoint = config.get("checkpoint")
-    try:
-        needs.require_run(checkpoint, key="checkpoint")
-        from train.commands.extend import completed
-
-        return completed(config)
-    except UserError as fault:
-        named = isinstance(checkpoint, str)
-        if notes is None or not isinstance(fault, RunError if named else ConfigError):
-            raise
-        note = f"{fault}; planned for the model and encoding of the configuration"
-    config = config.copy()
-    if config.get("data") is None:
-        OmegaConf.update(config, "data", "${out}/data", merge=False)
-    if config.get("row_length") is None:  # retrofit has the checkpoint's
-        OmegaConf.update(config, "row_length", _ROW_LENGTH, merge=False)
-        note += f", row_length={_ROW_LENGTH}"
-    notes.append(note)
-    return config
-
-
-def register_resolvers() -> None:
-    """Let YAML call ${head_width:width,n_head}, ${half:number} and ${run_name:encoding}."""
-    from omegaconf import OmegaConf
-
-    def head_width(width: int, n_head: int, *, _root_: Any) -> int:
-        given = (_root_.get("model") or {}).get("head_width")
-        return int(width) // max(1, int(n_head)) if given is None else int(given)
-
-    def half(number: int) -> int:
-        return int(number) // 2
-
-    def run_name(encoding: Any) -> str:
-        from train.config import encoding_name, slug
-
-        return slug(encoding_name(encoding))
-
-    for resolver in (head_width, half, run_name):
-        OmegaConf.register_new_resolver(resolver.__name__, resolver, replace=True)
-
-
-def explained(error: Exception) -> str:
-    """Return the message of an error; for an unknown key of Hydra, with the nearest key."""
-    from train.launch import help_pages
-
-    text = str(error).partition("\nConfig search path")[0].strip()
-    if unknown := _UNKNOWN.search(text):
-        if "@" in unknown[1]:
-            return (
-                f"there is no {unknown[1]}: GROUP@PATH=NAME needs the path of a key that a YAML "
-                "file chooses, such as encoding@encoding.inter of encoding=bilevel, or "
-                "segmenter@corpus.sources.SOURCE.segmenter; --cfg job shows the sources. With -m, "
-                "every run gets every word; use one command for each"
-            )
-        return f"there is no key {unknown[1]!r}; {help_pages.meant(unknown[1])}"
-    if several := _SEVERAL.match(text):
-        key, values = several.groups()
-        listed = f"one list is '{key}=[{values}]'"
-        return f"{key}={values} are several values: bipe COMMAND -m runs each; {listed}"
-    if missing := _MISSING.search(text):
-        known = text.partition("Available options")[2].split()[2:]
-        own = f"your own: FOLDER/{missing[1]}/{missing[2]}.yaml and --config-dir FOLDER"
-        if missing[1] == "corpus":
-            own += "\nyour own files: corpus=text corpus.sources.text.documents.path=PATH"
-        return f"{missing[0]}; {nearest(missing[2], known)}\n{own}"
-    quoting = "\nquote a value with special characters: \"key='a <value>'\""
-    return text + quoting * ("override_grammar" in text)
+def named(name: str, changes: Mapping[str, str], end: str = "") -> str:
+    """Return a name with KEY=VALUE of what is changed; of a long one a digest replaces the end."""
+    for word in (f"{key}={value}" for key, value in changes.items()):
+        name += f"_{re.sub(r'[^A-Za-z0-9.+=-]+', '_', word).strip('_')}"
+    if len(name := name + end) <= _LONGEST:
+        return name
+    return f"{name[:_LONGEST]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"

@@ -1,20 +1,10 @@
-"""bipe finish RUN[@STEP] [key=value ...]: end an unfinished run now, and write its model.
+"""`bipe finish RUN[@STEP] [key=value ...]`: end an unfinished run now, and write its model.
 
-Its learning rate falls on a line from what it is to 0. The same command again resumes.
-  RUN           a run; it goes on from its newest checkpoint
-  RUN@STEP      one of its checkpoints: the end becomes a run of its own, and RUN stays as it is
-  cooldown      optimizer steps of the fall; 0: none, only write the model; default: a tenth of the
-                steps so far, and no more than were planned
-  name, out     of a run of its own; default: RUN_STEP, beside RUN
-  trainer.*, attention, compile, recompute, checkpoint_every, validate_every, log_every ...
-                how it is trained, as for bipe pretrain --config-file RUN/config.yaml
-  allowed_targets  [yours]: your own packages, if not let in before
+    bipe finish runs/mine/bipe_rope
+    bipe finish runs/mine/bipe_rope@1600 cooldown=200 name=cool_1600
 
-  bipe finish runs/mine/bipe_rope
-  bipe finish runs/mine/bipe_rope@1600 cooldown=200 name=cool_1600
-
-A run of its own begins as a copy up to that step, so that several can be cooled down from one trunk
-(schedule=constant or wsd; Haegele et al., 2405.18392); each equals a run that was planned so.
+What runs, connects or writes is decided by the words, as for bipe pretrain --config-file: a run on
+several devices or with a logger needs trainer=... and logger=... again. Its precision stays.
 """
 
 import json
@@ -32,32 +22,29 @@ from train.errors import ConfigError, RunError, nearest
 from train.fit import runs
 from train.fit.checkpoints import Place, at_step, find_place, manifest_of
 from train.fit.record import read_sessions
+from train.launch.commands import COMMANDS
+from train.launch.composition import OWN
+from train.launch.reader import read
+from train.words import Words
 
 _COOLED = "train.fit.optim.cooled"
 _SHARE = 10  # of the steps so far, by default
-_OWN = ("cooldown", "name", "out")
 _HOW = runs.FREE | {"validate_every"}
 
 
-def main(words: list[str]) -> int:
-    """Run the command on its arguments; return the exit status."""
-    if {"-h", "--help"} & {*words} or not words:
-        print(__doc__)
-        return 0
-    keys = [word.partition("=")[0] for word in words if "=" in word]
-    places = [word for word in words if "=" not in word]
-    options = dict(word.split("=", 1) for word in words if word.partition("=")[0] in _OWN)
-    rest = [word for word in words if "=" in word and word.partition("=")[0] not in _OWN]
-    if len(places) != 1:
-        raise ConfigError(f"one run must be given, was: {' '.join(places) or 'none'}")
-    for key in keys:
-        if not {key, key.partition(".")[0]} & {*_OWN, *_HOW}:
-            near = nearest(key, [*_OWN, *_HOW])
+def main(words: Words) -> int:
+    """End a run; return the exit status."""
+    options, run = words.keys, words.places[0]
+    plain = ("cooldown", "name", "out")
+    rest = [word for word in words.overrides if word.partition("=")[0] not in plain]
+    for key in (word.partition("=")[0].lstrip("+") for word in rest):
+        if not {key, key.partition(".")[0]} & _HOW:
+            near = nearest(key, [*plain, *_HOW])
             raise ConfigError(f"{key} cannot be set here, since it may change the run; {near}")
-    if not is_name(name := options.get("name", "x")):
-        raise ConfigError(f"name must be one folder name, without a path, was: {name!r}")
-    place, cooldown = find_place(places[0], key="RUN"), _number(options.get("cooldown"))
-    apart, made = "@" in places[0] or bool({"name", "out"} & {*options}), False
+    if not is_name(options.get("name", "x")):
+        raise ConfigError(f"name must be one folder name, without a path, was: {options['name']!r}")
+    place, cooldown = find_place(run, key="RUN"), _number(options.get("cooldown"))
+    apart, made = "@" in run or bool({"name", "out"} & {*options}), False
     if place.checkpoint is None and (apart or cooldown):
         raise RunError(
             f"{place.home} is finished; name one of its checkpoints, {place.home}@STEP, to end a "
@@ -68,7 +55,7 @@ def main(words: list[str]) -> int:
     if place.checkpoint is None:
         print(f"{place.home} is finished", file=sys.stderr)
         return 0
-    if "allowed_targets" not in keys:
+    if "allowed_targets" not in options:
         rest.append(f"allowed_targets=[{','.join(runs.allowed_of(place.home))}]")
     before = len(read_sessions(place.home))
     try:
@@ -109,17 +96,20 @@ def planned(place: Place, cooldown: int | None) -> dict[str, Any]:
     return config | {"steps": end, "epochs": None, "schedule": schedule}
 
 
-def _trained(command: str, config: Mapping[str, Any], words: list[str]) -> int:
+def _trained(command: str, config: Mapping[str, Any], typed: list[str]) -> int:
     """Run the command of a run on a configuration, with further words."""
-    from train.launch import start
-    from train.launch import words as typed
-    from train.launch.commands import COMMANDS
+    from train.launch.start import start
 
+    words = [f"out={config['out']}", f"name={config['name']}"]
+    if isinstance(precision := config["trainer"].get("precision"), str):
+        words.append(f"trainer.precision={precision}")
+    config = {key: value for key, value in config.items() if key not in OWN} | {
+        "out": config["out"]
+    }
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / runs.CONFIG
         file.write_text(runs.as_yaml(config), encoding="utf-8")
-        found = typed.read(COMMANDS[command], ["--config-file", str(file), *words])
-        return start.start(found)
+        return start(read(COMMANDS[command], ["--config-file", str(file), *words, *typed]))
 
 
 def _of_its_own(
@@ -161,7 +151,7 @@ def _is_copy(folder: Path, *, of: Place, cooldown: int | None) -> bool:
 
 def _copy(place: Place, folder: Path) -> None:
     """Copy what a run had at a checkpoint into a new folder, which is whole or absent."""
-    from bipe.checkpoint import whole_folder
+    from bipe.sealing import whole_folder
 
     assert place.checkpoint is not None
     with whole_folder(folder, {runs.METRICS: _lines_to(place)}) as fresh:

@@ -1,25 +1,34 @@
 """The help page of a command, generated from conf/: `bipe pretrain --help`, `--help rows`.
 
-Keys and their descriptions are the lines of conf/config.yaml, section by section; groups are the
-folders of conf. No YAML is parsed and nothing heavy is imported, so that help is instant.
+Keys and their descriptions are the entries of conf/config.yaml, section by section, with the
+comments behind them; groups are the folders of conf. Commands without a configuration have their
+places, options and keys in commands.py. Nothing heavy is imported, so that help is instant.
+
+Tab completion is of the same lists:
+
+bipe completion bash               # source <(bipe completion bash) in ~/.bashrc; zsh: ~/.zshrc
+bipe completion fish | source      # in ~/.config/fish/config.fish
+
+The scripts ask `bipe completion SHELL --line LINE`, which prints a word per line, so that keys and
+options are those of conf/ as it is.
 """
 
 from __future__ import annotations
 
-import re
 import shutil
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from importlib import resources
 from typing import Any
 
+import yaml
+
 from train.errors import ConfigError, nearest
-from train.launch.commands import COMMANDS, Command
+from train.launch.commands import COMMANDS, HELP
+from train.words import Command, Words
 
 WIDTH = 110  # columns, where the terminal has them
-_KEY = re.compile(r"( *)(\w+):(?: +(.*?))?(?: +# (.*))?")
-_DEFAULT = re.compile(r"^  - (?:override /)?(\w+): (\w+)", re.MULTILINE)
-_BASE = re.compile(r"^  - (\w+)$", re.MULTILINE)
 _INTERNAL = ("defaults", "hydra")
 # Groups that are chosen inside others.
 _PLACES = {"tokenizer": "corpus.tokenizer", "segmenter": "corpus.sources.SOURCE.segmenter"}
@@ -31,7 +40,9 @@ Keys = dict[str, tuple[str, str]]  # default and comment of each key, by its ful
 def usage() -> str:
     """Return what `bipe --help` prints."""
     width = max(map(len, COMMANDS))
-    listed = "\n".join(f"  bipe {name:<{width}}  {one.does}" for name, one in COMMANDS.items())
+    listed = "\n".join(
+        f"  bipe {name:<{width}}  {command.does}" for name, command in COMMANDS.items()
+    )
     return f"""bipe: position encodings that know how text is segmented
 
 {listed}
@@ -67,38 +78,63 @@ def help_page(command: Command, words: Sequence[str]) -> str:
     if topic in groups():
         lines = options(topic)
         return "\n".join(lines[option]) if option in lines else _group(command.name, topic)
-    known = keys(command.name)
-    if found := {key: each for key, each in known.items() if f"{key}.".startswith(f"{topic}.")}:
-        return "\n".join(_lines(found))
+    entries = keys(command.name)
+    if chosen := {
+        key: entry for key, entry in entries.items() if f"{key}.".startswith(f"{topic}.")
+    }:
+        return "\n".join(_lines(chosen))
     raise ConfigError(f"--help {topic}: there is no such key or group; {meant(topic)}")
 
 
 def meant(name: str) -> str:
     """Return which key or group a word may mean that is none."""
-    known = [*groups(), *keys()]
-    ends = [repr(key) for key in known if key.endswith(f".{name.rpartition('.')[2]}")]
+    names = [*groups(), *keys()]
+    ends = [repr(key) for key in names if key.endswith(f".{name.rpartition('.')[2]}")]
     if ends:
         return f"did you mean {' or '.join(ends)}?"
-    said = nearest(name, known)
+    said = nearest(name, names)
     return said if said.startswith("did") else "--help all lists them"
 
 
 def _page(command: Command) -> str:
-    lines = [f"bipe {command.name}: {command.does}", "", *(f"  {one}" for one in command.examples)]
-    names = (f"{name} {one.value}".rstrip() for name, one in command.options.items())
+    lines = [
+        f"bipe {command.name}: {command.does}",
+        "",
+        *(f"  {line}" for line in command.examples),
+    ]
+    if not command.composes:
+        return "\n".join([*lines, "", *_without_configuration(command)])
+    names = (f"{name} {option.value}".rstrip() for name, option in command.options.items())
     lines += ["", *_wrapped(f"Options: {', '.join(names)}")]
     if command.sections:
         lines.append("Keys (KEY=VALUE) and their defaults:")
     for heading, block in sections():
         if heading.startswith(tuple(command.sections)):
-            own = _with_own(shown(block), command.name).items()
-            kept = {key: each for key, each in own if key not in command.leave_out}
+            entries = _with_own(shown(block), command.name).items()
+            kept = {key: entry for key, entry in entries if key not in command.leave_out}
             lines += [_cut(f"  {line}") for line in _lines(kept)]
     if command.groups:
         listed = ", ".join(f"{name} ({len(options(name))})" for name in command.groups)
         lines += _wrapped(f"Groups (GROUP=OPTION) and their number of options: {listed}")
     topic = command.groups[0] if command.groups else "out"
     return "\n".join([*lines, f"--help {topic} explains one of them, --help all lists everything."])
+
+
+def _without_configuration(command: Command) -> Iterator[str]:
+    """Yield what a command takes that composes no configuration."""
+    yield from command.about.splitlines()
+    entries = {}
+    if (places := command.places) is not None:
+        entries[places.name] = places.about
+    for name, key in command.keys.items():
+        choices = f": {' or '.join(key.choices)}" * bool(key.choices)
+        entries[f"{name}="] = f"{key.about}{choices}"
+    for name, option in command.options.items():
+        choices = f": {', '.join(option.choices)}" * bool(option.choices)
+        entries[f"{name} {option.value}".rstrip()] = f"{option.about}{choices}"
+    width = min(16, max(map(len, entries)))
+    for name, about in entries.items():
+        yield from _wrapped(f"  {name:<{width}}  {about}", indent=width + 4)
 
 
 def _group(command: str, name: str) -> str:
@@ -116,30 +152,40 @@ def _group(command: str, name: str) -> str:
 
 def keys(command: str = "") -> Keys:
     """Return all keys of conf/; of a group those of all options, as its default option has them."""
-    found: Keys = {}
+    entries: Keys = {}
     for group in groups():
         if group not in _OF_OTHERS:
             for option in (*options(group), _default(group, command)):
-                found |= _of_option(group, option)
+                entries |= _of_option(group, option)
     for _, block in sections():
-        found |= shown(block)
-    return _with_own(found, command)
+        entries |= shown(block)
+    return _with_own(entries, command)
 
 
 def _default(group: str, command: str) -> str:
-    chosen = _DEFAULT.findall("\n".join([*_config(), *_own(command)]))
-    return dict(chosen).get(group, "")
+    chosen = {}
+    for lines in (_config(), _own(command)):
+        for entry in _defaults(lines):
+            if isinstance(entry, dict):
+                ((key, name),) = entry.items()
+                chosen[key.removeprefix("override /")] = str(name)
+    return chosen.get(group, "")
+
+
+def _defaults(lines: Sequence[str]) -> list[Any]:
+    """Return the list of defaults in lines of YAML."""
+    return (yaml.safe_load("\n".join(lines)) or {}).get("defaults") or []
 
 
 def _of_option(group: str, option: str) -> Keys:
     """Return the keys of an option, those of the options that it starts from included."""
-    lines, found = options(group).get(option, []), dict[str, Any]()
-    for base in _BASE.findall("\n".join(lines)):
-        if base != "_self_":
-            found |= _of_option(group, base)
+    lines, entries = options(group).get(option, []), dict[str, Any]()
+    for base in _defaults(lines):
+        if isinstance(base, str) and base != "_self_":
+            entries |= _of_option(group, base)
     place = _PLACES.get(group, group)
-    own = {key: each for key, each in shown(lines).items() if not key.startswith("_")}
-    return found | {f"{place}.{key}": each for key, each in own.items()}
+    own = {key: entry for key, entry in shown(lines).items() if not key.startswith("_")}
+    return entries | {f"{place}.{key}": entry for key, entry in own.items()}
 
 
 def _own(command: str) -> list[str]:
@@ -157,8 +203,15 @@ def _with_own(found: Keys, command: str) -> Keys:
     }
 
 
+@cache
 def _config() -> list[str]:
     return resources.files("conf").joinpath("config.yaml").read_text().splitlines()
+
+
+@cache
+def top_keys() -> tuple[str, ...]:
+    """Return the keys at the top of config.yaml."""
+    return tuple(key for key in yaml.safe_load("\n".join(_config())) if key not in _INTERNAL)
 
 
 def sections() -> Iterator[tuple[str, list[str]]]:
@@ -172,26 +225,42 @@ def sections() -> Iterator[tuple[str, list[str]]]:
 
 
 def shown(lines: Sequence[str]) -> Keys:
-    """Return the keys in lines of YAML."""
-    made, path = Keys(), list[str]()
-    for line in lines:
-        if line.startswith("  ") and line.lstrip().startswith("# "):  # a comment goes on
-            key, (value, comment) = made.popitem()
-            made[key] = (value, f"{comment} {line.strip(' #')}")
-        elif match := _KEY.fullmatch(line):
-            indent, name, value, comment = match.groups()
-            path = [*path[: len(indent) // 2], name]
-            if value and path[0] not in _INTERNAL:
-                made[".".join(path)] = (value, comment or "")
-    return made
+    """Return the keys in lines of YAML with their values and comments."""
+    entries = Keys()
+    node = yaml.compose("\n".join(lines), Loader=yaml.SafeLoader)
+    if isinstance(node, yaml.MappingNode):
+        _walk(node, "", lines, entries)
+    return entries
 
 
+def _walk(node: yaml.MappingNode, path: str, lines: Sequence[str], entries: Keys) -> None:
+    for key, value in node.value:
+        name, end = f"{path}{key.value}", value.end_mark
+        if not path and key.value in _INTERNAL:
+            continue
+        if isinstance(value, yaml.MappingNode) and not value.flow_style:
+            _walk(value, f"{name}.", lines, entries)
+        elif end.line == value.start_mark.line:  # no list in lines of its own
+            line, below = lines[end.line], end.line + 1
+            comment = line[end.column :].strip(" #")
+            while (
+                below < len(lines)
+                and lines[below].startswith("  ")
+                and (lines[below].lstrip().startswith("# "))
+            ):
+                comment += f" {lines[below].strip(' #')}"
+                below += 1
+            entries[name] = (line[value.start_mark.column : end.column], comment)
+
+
+@cache
 def groups() -> dict[str, Any]:
     """Return the folders of conf by name."""
-    found = {each.name: each for each in resources.files("conf").iterdir() if each.is_dir()}
-    return {name: found[name] for name in sorted(found) if not name.startswith("_")}
+    folders = {path.name: path for path in resources.files("conf").iterdir() if path.is_dir()}
+    return {name: folders[name] for name in sorted(folders) if not name.startswith("_")}
 
 
+@cache
 def options(group: str) -> dict[str, list[str]]:
     """Return the lines of each YAML of a group, by name."""
     files = {file.name: file for file in groups()[group].iterdir() if file.name.endswith(".yaml")}
@@ -214,3 +283,69 @@ def _width() -> int:
 
 def _cut(line: str) -> str:
     return line if len(line) <= _width() else f"{line[: _width() - 4]} ..."
+
+
+# Tab completion
+
+_BASH = """_bipe() {
+    local line="${COMP_LINE:0:COMP_POINT}"
+    local word="${line##*[[:space:]]}"
+    mapfile -t COMPREPLY < <(bipe completion bash --line "$line" 2> /dev/null)
+    # Bash replaces what follows the last = only.
+    [[ ${#COMPREPLY[@]} == 1 && $COMPREPLY != *= ]] && compopt +o nospace
+    [[ $COMP_WORDBREAKS == *=* ]] && COMPREPLY=("${COMPREPLY[@]#"${word%"${word##*=}"}"}")
+}
+complete -o nospace -o default -F _bipe bipe"""
+_ZSH = """_bipe() {
+    local -a offered
+    offered=("${(@f)$(bipe completion zsh --line "$LBUFFER" 2> /dev/null)}")
+    [[ -n "$offered" ]] || { _files; return }
+    compadd -S '' -- ${(M)offered:#*=}
+    compadd -- ${offered:#*=}
+}
+(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }
+compdef _bipe bipe"""
+_FISH = """complete -c bipe -a '(bipe completion fish --line (commandline -cp | string collect))'"""
+SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
+
+
+def completion(words: Words) -> None:
+    """Print the script of a shell, or with --line LINE what its last word may become."""
+    shell = words.places[0]
+    if shell not in SCRIPTS:
+        raise ConfigError(f"there is no shell {shell!r}; {nearest(shell, SCRIPTS)}")
+    if words.has("line"):
+        print("\n".join(_candidates(words.options["line"])))
+    else:
+        print(SCRIPTS[shell])
+
+
+def _candidates(line: str) -> list[str]:
+    words = line.split()
+    word = "" if line.endswith(" ") else words.pop()
+    return [each for each in _offered(words[1:], word) if each.startswith(word)]
+
+
+def _offered(before: list[str], word: str) -> Iterator[str]:
+    """Yield what may come behind the words before, if it is to begin like a word."""
+    at = len(before)
+    names = [name.split() for name in COMMANDS]
+    yield from dict.fromkeys(name[at] for name in names if name[:at] == before and name[at:])
+    command = COMMANDS.get(" ".join(before[:2])) or COMMANDS.get(" ".join(before[:1]))
+    if command is None:
+        return
+    group = word.partition("=")[0]
+    if before[-1] in HELP:
+        yield from ("all", *groups(), *keys())
+    elif word.startswith("-"):
+        yield from (*command.options, "--help")
+    elif not command.composes:
+        key = command.keys.get(group)
+        if "=" not in word:
+            yield from (f"{name}=" for name in command.keys)
+        elif key is not None:
+            yield from (f"{group}={choice}" for choice in key.choices)
+    elif "=" not in word:
+        yield from (f"{name}=" for name in sorted({*groups(), *keys()}))
+    elif group in groups():
+        yield from (f"{group}={name}" for name in options(group))

@@ -1,46 +1,54 @@
-"""Run a command on a resolved configuration, after what it needs has been checked."""
+"""Run a command on its configuration, in this process or in the ranks that it starts."""
 
 from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from train.config import Config
+from train.data.rows.choices import uneven
 from train.errors import ConfigError
-from train.launch.commands import COMMANDS, loaded
-from train.ranks import rank
-
-# What only trainings read: to check it takes seconds, for Lightning.
-OF_TRAINING: dict[str, Any] = {"trainer": {}, "callbacks": {}, "logger": {}}
+from train.launch.commands import COMMANDS
+from train.ranks import rank, several, start_ranks, to_start
+from train.words import loaded
 
 
-def run_command(name: str, config: Mapping[str, Any]) -> Any:
-    """Check a resolved configuration, and run a command on it."""
+def run_command(name: str, config: Config) -> Any:
+    """Run a command on its configuration, after what it needs has been checked."""
     from train.commands.before import needs
-    from train.config import Config
 
     command = COMMANDS[name]
-    checked = Config.from_config(config, calls=False)  # what torch is not needed for comes first
-    if "corpus" in command.groups and checked.corpus is None:
+    for key in () if command.continues else ("data", "row_length"):  # no checkpoint decides them
+        if getattr(config, key) is None:
+            raise ConfigError(f"{key} must be set, was: null")
+    if "corpus" in command.groups and config.corpus is None:
         raise ConfigError(
             "corpus is null, since this is the configuration of a run, which names its data; set "
             "corpus=NAME (the manifest.json of the data describes the corpus)"
         )
-    if command.trains or name == "prepare":
-        needs.require(checked, command=name)
-    needs.require_folders(checked, command=name)
-    if command.computes:  # the others build their own sections, and so check them
-        unread = {} if command.trains else OF_TRAINING
-        checked = Config.from_config({**config, **unread})
+    if config.dry_run and name != "prepare":
+        raise ConfigError("dry_run is for bipe prepare and launch=slurm; remove it")
+    needs.require(config, command=name)
+    trainer = config.trainer.description
+    if command.trains and several(trainer) and (count := to_start(trainer)):
+        shares = (config.rows.global_batch, config.rows.micro_batch)
+        if fault := uneven(*shares, devices=count, context=config.context_parallel):
+            raise ConfigError(fault)  # before ranks start, which takes long
+        return start_ranks(run_on_rank, name, config, count=count)
     run = loaded(command.call)
     if not command.computes:
-        return run(checked)
+        return run(config)
     with flushed_denormals():
-        # A run reads prepared data, and not the corpus that the configuration names.
-        stored = {"stored": {**config, "corpus": None}} if command.trains else {}
-        return run(checked, **stored)
+        return run(config)
+
+
+def run_on_rank(name: str, config: Config) -> Any:
+    """Run a command as one of several ranks."""
+    log_to_stderr()
+    return run_command(name, config)
 
 
 @contextmanager
@@ -62,14 +70,15 @@ def flushed_denormals() -> Iterator[None]:
 
 def log_to_stderr() -> None:
     """Show warnings, and which backends were chosen, of one process of a run."""
-
-    class CurrentStderr(logging.Handler):
-        """Looks up stderr for each record, because a progress bar replaces it."""
-
-        def emit(self, record: logging.LogRecord) -> None:
-            print(self.format(record), file=sys.stderr)
-
     further = rank() > 0
     level = logging.ERROR if further else logging.WARNING
     logging.basicConfig(level=level, format="%(message)s", handlers=[CurrentStderr()])
     logging.getLogger("bipe").setLevel(level if further else logging.INFO)
+    logging.getLogger("lightning").propagate = False  # it has a handler of its own
+
+
+class CurrentStderr(logging.Handler):
+    """Looks up stderr for each record, because a progress bar replaces it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(self.format(record), file=sys.stderr)

@@ -9,15 +9,18 @@ off. A trial that fails is pruned, so that the sampler keeps away from it, and n
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from train.errors import ConfigError, UserError, require_package
+from train.errors import ConfigError, UserError, nearest, require_package
 from train.launch.commands import TRAINS
-from train.launch.sweeps import Outcome, Sweep
-from train.launch.trials import Trial
+from train.launch.hydra_keys import is_of_hydra
+from train.launch.sweeps import SEARCH, Outcome, Sweep, Trial
 from train.ranks import world
+
+_WORDS = "bipe words"  # attribute of a study: what it searches, and what is the same in its trials
+_SEEDS = 1_000_003  # trials of searches with neighbouring seeds draw apart
 
 
 def search(made: Sweep) -> tuple[list[Trial], list[Outcome]]:
@@ -31,10 +34,13 @@ def search(made: Sweep) -> tuple[list[Trial], list[Outcome]]:
             "itself; remove torchrun or srun"
         )
     options = made.master.hydra.sweeper
+    for key in set(options) - set(SEARCH):
+        raise ConfigError(f"hydra.sweeper.{key} has no effect in bipe; {nearest(str(key), SEARCH)}")
     fixed, space = _parsed(made)
-    study = _study(Path(options.storage), seed=options.seed)
+    study = _study(options)
+    _require_same(study, fixed, space, storage=str(options.storage))
     done: list[tuple[Trial, Outcome]] = []
-    for batch in _batches(study, space, n_trials=options.n_trials, n_jobs=options.n_jobs):
+    for batch in _batches(study, space, options):
         asked = [
             Trial(
                 words=(*fixed, *(f"{key}={value}" for key, value in params.items())),
@@ -63,7 +69,7 @@ def search(made: Sweep) -> tuple[list[Trial], list[Outcome]]:
 
 
 def _require_validation(trial: Trial) -> None:
-    every, steps = trial.config["validate_every"], trial.config["steps"]
+    every, steps = trial.config.validate_every, trial.config.steps
     if every is not None and every > steps:
         raise ConfigError(
             f"validate_every must be at most steps ({steps}) for a search of the lowest validation "
@@ -73,15 +79,10 @@ def _require_validation(trial: Trial) -> None:
 
 def _parsed(made: Sweep) -> tuple[tuple[str, ...], dict[str, Any]]:
     """Return the words that are the same in all trials, and the distribution of each other key."""
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-
-    words = list(made.master.hydra.overrides.task)
-    fixed, space = [], {}
-    for each in OverridesParser.create().parse_overrides(words):
-        if each.is_sweep_override():
-            space[each.get_key_element()] = _distribution(each)
-        else:
-            fixed.append(str(each.input_line))
+    last = made.overrides().values()
+    fixed = [str(each.input_line) for each in last if not each.is_sweep_override()]
+    space = {each.get_key_element(): _distribution(each) for each in last
+             if each.is_sweep_override()}  # fmt: skip
     if not space:
         raise ConfigError("hydra/sweeper=optuna has nothing to search; write key='interval(a, b)'")
     return tuple(fixed), space
@@ -107,33 +108,73 @@ def _rounded(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _study(journal: Path, *, seed: int) -> Any:
+def _study(options: Any) -> Any:
+    """Return the study of a journal or, by its address, of a database; it is made if need be."""
     import optuna
     from optuna.storages.journal import JournalFileBackend
 
+    storage, direction = str(options.storage), options.direction
+    if direction not in ("minimize", "maximize"):
+        raise ConfigError(
+            f"hydra.sweeper.direction must be minimize or maximize, was: {options.direction}"
+        )
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    journal.parent.mkdir(parents=True, exist_ok=True)
-    return optuna.create_study(
-        study_name="bipe",
-        storage=optuna.storages.JournalStorage(JournalFileBackend(str(journal))),
-        sampler=optuna.samplers.TPESampler(seed=seed),
-        direction="minimize",
-        load_if_exists=True,
+    trials: Any = storage
+    if "://" not in storage:
+        Path(storage).parent.mkdir(parents=True, exist_ok=True)
+        trials = optuna.storages.JournalStorage(JournalFileBackend(storage))
+    name = options.study_name or "bipe"
+    study = optuna.create_study(
+        study_name=name, storage=trials, direction=direction, load_if_exists=True
     )
+    if (before := study.direction.name.lower()) != direction:
+        raise ConfigError(
+            f"hydra.sweeper.direction must be {before}, as it was in the study {name} of "
+            f"{storage}, was: {direction}; another study has another hydra.sweeper.study_name"
+        )
+    return study
+
+
+def _require_same(
+    study: Any, fixed: Sequence[str], space: Mapping[str, Any], *, storage: str
+) -> None:
+    """Raise ConfigError for a search of another kind than the one that a study began.
+
+    One all of whose trials were refused has not begun.
+    """
+    pairs = (word.lstrip("+").partition("=") for word in fixed if not is_of_hydra(word))
+    now = {key: value for key, _, value in pairs if key != "out"}  # another path, the same folder
+    now |= {key.lstrip("+"): str(values) for key, values in space.items()}
+    before = study.user_attrs.get(_WORDS)
+    if before is None or all(trial.state.name == "FAIL" for trial in study.trials):
+        study.set_user_attr(_WORDS, now)
+    elif differing := [key for key in {**before, **now} if before.get(key) != now.get(key)]:
+        key = differing[0]
+        raise ConfigError(
+            f"the search in {storage} had {key}={before.get(key)}, and not {now.get(key)}: repeat "
+            "it as it was, or set hydra.sweeper.study_name=NAME to begin another"
+        )
 
 
 def _batches(
-    study: Any, space: dict[str, Any], *, n_trials: int, n_jobs: int
+    study: Any, space: dict[str, Any], options: Any
 ) -> Iterator[list[tuple[int, dict[str, Any]]]]:
-    """Yield the next trials as (number, values), first those that a kill has cut off."""
+    """Yield the next trials as (number, values), first those that a kill has cut off.
+
+    Each has random numbers of its own, so that a search that is resumed goes on as it would have.
+    """
+    from optuna.samplers import TPESampler
     from optuna.trial import TrialState
 
+    n_trials, n_jobs = options.n_trials, options.n_jobs
     cut = study.get_trials(states=(TrialState.RUNNING,))
     left = [(trial.number, trial.params) for trial in cut if trial.params.keys() == space.keys()]
     known = len(study.trials) - len(cut) + len(left)
     while left or known < n_trials:
         batch, left = left[:n_jobs], left[n_jobs:]
         while len(batch) < n_jobs and known < n_trials:
+            if options.seed is not None:
+                study.sampler = TPESampler(seed=options.seed * _SEEDS + len(study.trials))
             asked = study.ask(space)
             batch.append((asked.number, asked.params))
             known += 1

@@ -3,7 +3,7 @@
     bipe pretrain experiment=pile_151m_rope launch=slurm launch.nodes=2 launch.devices=8
     bipe pretrain -m seed=0,1,2 launch=slurm launch.partition=gpu launch.parallel=2 --dry-run
 
-submitit writes the script and submits it. srun starts the command once per device (train/ranks.py).
+srun starts the command once per device (train/ranks.py).
 Before the time limit Slurm sends `signal`; the command writes a checkpoint and exits with status
 138 (train/stop.py), and the script queues the job again. So it does after SIGTERM (143), by which
 jobs are preempted, unless it was scancel. Slurm itself requeues the jobs of a lost node. A job that
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -26,15 +27,18 @@ from train.commands.before.needs import program
 from train.config import Config
 from train.data.preparing.engines import queued
 from train.data.rows.choices import uneven
-from train.errors import ConfigError, MissingPackage, RunError, require_package
-from train.launch.commands import TRAINS
-from train.launch.trials import Trial, check_trial, default_name
+from train.disk.files import write_whole
+from train.errors import ConfigError, MissingPackage, RunError
+from train.launch.commands import LAUNCHED, TRAINS, settled
+from train.launch.sweeps import Trial, check_trial, default_name
+from train.words import Words
 
 EXIT_LOST = 1
 _TIME = re.compile(r"\d+|(\d+-)?\d+:\d\d(:\d\d)?")
 _SIGNAL = re.compile(r"[A-Z0-9]+@\d+")
-_DROPPED = re.compile(r"[+~]*(launch|dry_run|command)[.=]|--dry-run$")
+_DROPPED = re.compile(r"[+~]*(launch|dry_run|command)[.=]")
 _LOOKS = 3  # in a row that must find no job in the queue: one may fail
+_JOB_NUMBER = re.compile(r"job (\d+)")
 _JOB = "${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}_${SLURM_ARRAY_TASK_ID:-0}"
 
 
@@ -43,7 +47,9 @@ class Local:
     """This process."""
 
     def check(self, config: Config) -> None:
-        """Accept every configuration."""
+        """Raise ConfigError for a configuration that asks for a job script."""
+        if config.dry_run:
+            raise ConfigError("dry_run is for bipe prepare and launch=slurm; remove it")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,57 +105,47 @@ class Slurm:
 
     def script(self, command: str, trials: Sequence[Trial], *, name: str) -> str:
         """Return the script of a job, or of an array with one task per trial."""
-        executor = self._executor(command, trials, name=name)
-        return str(executor._make_submission_file_text(_program(command), ""))
+        job = "%A_%a" if len(trials) > 1 else "%j_0"
+        logs, gres = Path(self.logs).absolute(), self.gres or f"gpu:{self.devices}"
+        options: dict[str, Any] = {
+            "job-name": name,
+            "nodes": self.nodes,
+            "ntasks-per-node": self.devices,
+            "cpus-per-task": self.cpus,
+            "mem": None if self.memory_gb is None else f"{round(self.memory_gb * 1024)}MB",
+            "time": self.time,
+            "signal": self.signal,
+            "requeue" if self.requeue else "no-requeue": True,
+            "output": f"{logs}/{job}.out",
+            "open-mode": "append",
+            "gres": None if gres == "none" else gres,
+            **{key: getattr(self, key) for key in ("partition", "account", "qos", "constraint")},
+        }
+        if len(trials) > 1:
+            options["array"] = f"0-{len(trials) - 1}%{self.parallel or len(trials)}"
+        lines = (
+            f"#SBATCH --{key}" + ("" if value is True else f"={shlex.quote(str(value))}")
+            for key, value in (options | dict(self.sbatch)).items()
+            if value is not None and value is not False
+        )
+        output = shlex.quote(f"{logs}/{job}_%t.out")
+        step = ["srun", "--unbuffered", "--output", output, *map(shlex.quote, self.srun)]
+        run = " ".join([*step, _program(command)])
+        return "\n".join(
+            ["#!/bin/bash", *lines, *self.setup, *_choose(trials), run, *self._end(), ""]
+        )
 
     def submit(self, command: str, trials: Sequence[Trial], *, name: str) -> str:
         """Submit the job and return its number; RunError if sbatch refuses it."""
-        from submitit.core.utils import FailedJobError, FailedSubmissionError
-
-        executor = self._executor(command, trials, name=name)
-        Path(self.logs).mkdir(parents=True, exist_ok=True)
-        try:
-            return str(executor._submit_command(_program(command)).job_id)
-        except (FailedJobError, FailedSubmissionError, OSError) as fault:
-            told = str(fault).strip().rpartition("\n")[2]
-            raise RunError(f"launch=slurm: sbatch refused the job: {told}") from fault
-
-    def _executor(self, command: str, trials: Sequence[Trial], *, name: str) -> Any:
-        require_package("submitit", extra="slurm", needed_by="launch=slurm")
-        from submitit import SlurmExecutor
-
-        class Executor(SlurmExecutor):
-            @classmethod
-            def affinity(cls) -> int:
-                """Let a script be written where there is no srun."""
-                return 2
-
-        made = Executor(folder=str(Path(self.logs)))
-        gres = f"gpu:{self.devices}" if self.gres is None else self.gres
-        own = {"signal": self.signal, **({"requeue": True} if self.requeue else {})}
-        made.update_parameters(
-            job_name=name,
-            nodes=self.nodes,
-            ntasks_per_node=self.devices,
-            gres=None if gres == "none" else gres,
-            cpus_per_task=self.cpus,
-            mem=None if self.memory_gb is None else f"{round(self.memory_gb * 1024)}MB",
-            time=self.time,
-            partition=self.partition,
-            account=self.account,
-            qos=self.qos,
-            constraint=self.constraint,
-            array_parallelism=self.parallel or len(trials),
-            additional_parameters=own | dict(self.sbatch),
-            srun_args=list(self.srun),
-            stderr_to_stdout=True,
-            wckey=None,
-            setup=[*self.setup, *_choose(trials)],
-            teardown=self._end(),
-        )
-        if len(trials) > 1:
-            made.parameters["map_count"] = len(trials)
-        return made
+        logs = Path(self.logs)
+        logs.mkdir(parents=True, exist_ok=True)
+        file = logs / f"{name}.sh"
+        write_whole(file, self.script(command, trials, name=name))
+        done = subprocess.run(["sbatch", str(file)], capture_output=True, text=True)
+        if done.returncode or not (number := _JOB_NUMBER.search(done.stdout)):
+            message = (done.stderr or done.stdout).strip().rpartition("\n")[2]
+            raise RunError(f"launch=slurm: sbatch refused the job: {message}")
+        return number[1]
 
     def _end(self) -> list[str]:
         """Return the last lines of the script: queue again, or note the exit status."""
@@ -169,20 +165,25 @@ class Slurm:
         ]
 
 
-def submit_one(command: str, config: Mapping[str, Any], *, words: Sequence[str]) -> int:
-    """Check a single resolved configuration and submit it; return the exit status."""
-    trial = Trial(words=tuple(words), changes={}, config=config)
+def submit_one(command: str, config: Config, *, words: Words) -> int:
+    """Check a single configuration and submit it; return the exit status."""
+    options = [part for name, value in words.options.items()
+               for part in (f"--{name}", *filter(None, [value]))]  # fmt: skip
+    trial = Trial(words=(*options, *words.overrides), changes={}, composed=config)
     if command in TRAINS:
-        checked = Config.from_config(config)
-        trial = replace(trial, name=checked.name or default_name(command, checked))
+        config = settled(command, config)
+        trial = replace(trial, composed=config, name=config.name or default_name(command, config))
         check_trial(command, trial)
     return submit(command, [trial])
 
 
 def submit(command: str, trials: Sequence[Trial]) -> int:
     """Submit checked trials, or print their script; return the exit status."""
-    config, name = Config.from_config(trials[0].config), f"bipe-{command}"
-    slurm: Slurm = config.build("launch")
+    if command not in LAUNCHED:
+        cure = "set engine=slurm" if command == "prepare" else "remove it"
+        raise ConfigError(f"launch=slurm is for bipe {', '.join(LAUNCHED)}; {cure}")
+    config, name = trials[0].config, f"bipe-{command}"
+    slurm: Slurm = config.launch.built
     if config.dry_run:
         print(slurm.script(command, trials, name=name))
         return 0
@@ -218,7 +219,7 @@ def _wait(slurm: Slurm, job: str, trials: Sequence[Trial]) -> int:
 
 
 def _place(trial: Trial) -> str:
-    return f"{trial.config['out']}/{trial.name}" if trial.name else str(trial.config["out"])
+    return f"{trial.config.out}/{trial.name}" if trial.name else trial.config.out
 
 
 def _program(command: str) -> str:

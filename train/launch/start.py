@@ -1,24 +1,48 @@
-"""Run what was typed: a command on its configuration, a plan, a sweep, or a job of Slurm."""
+"""Run what was typed: a command on its configuration, a plan, a sweep, or a job of Slurm.
+
+The commands are functions too, for notebooks and for searches of one's own:
+
+    import train
+    run = train.pretrain(encoding="bipe_rope", data="runs/mine/data", out="runs/mine", steps=500)
+    run.metrics[-1]["validation_loss"]
+
+Keys are those of conf/, with the same composition and the same checks as on the command line; a
+nested key is written {"optimizer": {"lr": 1e-3}} or by ** with its dots. Words are those of the
+command line ("experiment=demo"). Errors are `train.errors.UserError`.
+"""
 
 from __future__ import annotations
 
 import io
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import redirect_stderr
+from os import PathLike, fspath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
+from train.config import Config
 from train.errors import ConfigError
-from train.launch.commands import LAUNCHED, loaded
-from train.launch.composition import composed, resolved
-from train.launch.run import OF_TRAINING, log_to_stderr, run_command
-from train.launch.words import Typed
+from train.launch import help_pages, hydra_keys
+from train.launch.commands import COMMANDS, settled
+from train.launch.composition import composed, configuration, opened, whole, written
+from train.launch.reader import read
+from train.launch.run import log_to_stderr, run_command
+from train.ranks import several
+from train.words import Words, loaded
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
+    from train.fit.trained_run import TrainedRun
 
-def start(typed: Typed) -> int:
+_FOR_ONE_RUN = ("plan", "config-file")
+
+
+def start(words: Words) -> int:
     """Run a command that composes a configuration; return the exit status."""
     # Let waiting threads of torch sleep; this must be set before torch is loaded. By default they
     # spin, which takes most of the time on a shared machine: with one other busy process the
@@ -26,85 +50,171 @@ def start(typed: Typed) -> int:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     if isinstance(sys.stdout, io.TextIOWrapper):  # in a pipe too, warnings follow what they are of
         sys.stdout.reconfigure(line_buffering=True)
-    command, name = typed.command, typed.command.name
     log_to_stderr()
-    if typed.has("multirun"):
-        if alone := next(filter(typed.has, ("plan", "cfg", "config-file")), None):
-            raise ConfigError(f"--{alone} is for one run: remove -m")
-        return _many(typed)
-    if command.names_study and typed.study is command:  # the machine alone
-        if beside := {*typed.options} - {"ranks", "json"}:
+    command = words.command
+    if command.names_study and words.study is command:  # the machine alone
+        if beside := {*words.options} - {"json"}:
             raise ConfigError(
-                f"--{min(beside)} is of a study; name its command: bipe {name} pretrain"
+                f"--{min(beside)} is of a study; name its command: bipe {command.name} pretrain"
             )
-        return int(loaded(command.call)(None, study=name, options=typed.options))
-    config = composed(typed)
-    if typed.has("cfg"):
-        _show(typed, config)
-    elif command.examines:
-        return _examine(typed, config)
-    elif typed.has("plan"):
-        from train.config import Config
+        return int(loaded(command.call)(None, study=command.name, options=words.options))
+    with opened(words) as overrides:
+        made = None if words.many else whole(overrides)
+        if made is None or str(made.hydra.mode).endswith("MULTIRUN"):
+            return _many(words, overrides)
+        name = words.study.name
+        config = configuration(made, words.study, overrides, words.options)
+        if "cfg" in words.options:
+            _show(words, config, made)
+        elif command.examines:
+            run = loaded(command.call)
+            return int(run(config, study=name, options=words.options) or 0)
+        elif "plan" in words.options:
+            notes, show = list[str](), loaded("commands.before.plan:show")
+            config = settled(name, config, notes=notes)
+            show(config, command=name, notes=notes, as_json=words.has("json"))
+        elif config.launch.description["_target_"].endswith(".Slurm"):
+            from train.launch import slurm
 
-        notes = list[str]()
-        checked = Config.from_config(resolved(name, config, notes=notes))
-        show = loaded("commands.plan:show")
-        show(checked, command=name, notes=notes, as_json=typed.has("json"))
-    elif _asks_for_job(name, config):
-        from train.launch import slurm
-
-        return slurm.submit_one(name, resolved(name, config), words=typed.words)
-    else:
-        run_command(name, resolved(name, config))
+            return slurm.submit_one(name, config, words=words)
+        else:
+            _run_as_job(name, config, made, overrides)
     return 0
 
 
-def _many(typed: Typed) -> int:
+def _run_as_job(name: str, config: Config, made: DictConfig, overrides: Sequence[str]) -> None:
+    """Run a command as Hydra's job, with the callbacks, logging and variables of its section."""
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.core.utils import configure_log, run_job
+    from hydra.types import HydraContext
+
+    callbacks = hydra_keys.callbacks(made, overrides, allowed=config.allowed_targets)
+    loader = GlobalHydra.instance().config_loader()
+    configure_log(made.hydra.hydra_logging, made.hydra.verbose)
+    callbacks.on_run_start(config=made, config_name="config")
+    context = HydraContext(config_loader=loader, callbacks=callbacks)
+    done = run_job(lambda _: run_command(name, config), made, "hydra.run.dir", None, context)
+    callbacks.on_run_end(config=made, config_name="config", job_return=done)
+    with redirect_stderr(io.StringIO()):  # Hydra says of what it raises here what we say below
+        done.return_value  # noqa: B018
+
+
+def _many(words: Words, overrides: list[str]) -> int:
     from train.launch import slurm, sweeps
 
-    with sweeps.composed_sweep(typed) as made:
-        if made.searches:
-            from train.launch.search import search
+    if alone := next(filter(words.has, _FOR_ONE_RUN), None):
+        raise ConfigError(f"--{alone} is for one run: remove -m")
+    made = sweeps.Sweep.of(words, overrides)
+    if words.has("cfg"):
+        for trial in made.combinations():
+            print(f"--- # {trial}")
+            _show(words, made.composed(trial)[0], made.master)
+        return 0
+    if made.searches:
+        from train.launch.search import search
 
-            return sweeps.report_faults(*search(made))
-        trials = made.trials(list(sweeps.combinations(made)))
-        if _asks_for_job(made.command, trials[0].config):
-            if not made.here:
-                raise ConfigError("launch=slurm submits all trials itself; remove hydra/launcher")
-            return slurm.submit(made.command, trials)
-        outcomes = made.run(trials)
-    return sweeps.report_faults(trials, outcomes)
-
-
-def _asks_for_job(command: str, config: Mapping[str, Any]) -> bool:
-    """Return whether to submit a job instead of running the command; ConfigError if it cannot."""
-    job = str(config["launch"].get("_target_")).endswith(".Slurm")
-    if job and command not in LAUNCHED:
-        cure = "set engine=slurm" if command == "prepare" else "remove it"
-        raise ConfigError(f"launch=slurm is for bipe {', '.join(LAUNCHED)}; {cure}")
-    if config["dry_run"] and not job and command != "prepare":
-        raise ConfigError("dry_run is for bipe prepare and launch=slurm; remove it")
-    return job
+        return sweeps.report_faults(*search(made))
+    trials = made.trials(list(made.combinations()))
+    if trials[0].config.launch.description["_target_"].endswith(".Slurm"):
+        if not made.here:
+            raise ConfigError("launch=slurm submits all trials itself; remove hydra/launcher")
+        return slurm.submit(made.command, trials)
+    return sweeps.report_faults(trials, made.run(trials))
 
 
-def _show(typed: Typed, config: DictConfig) -> None:
+def _show(words: Words, config: Config, made: DictConfig) -> None:
+    """Print the configuration, or Hydra's own section, or both; --package: a part of it."""
     from omegaconf import OmegaConf
 
-    if typed.options["cfg"] != "job":
-        raise ConfigError(f"--cfg must be job, was: {typed.options['cfg']}")
-    print(OmegaConf.to_yaml(config, resolve=typed.has("resolve")), end="")
+    asked = words.options["cfg"]
+    plain: Any = {} if asked == "hydra" else config.as_plain()
+    if asked != "job":
+        section = OmegaConf.masked_copy(made, ["hydra"])
+        hydra: Any = OmegaConf.to_container(section, resolve=words.has("resolve"), enum_to_str=True)
+        plain = hydra | plain
+    package = words.options.get("package", "").removeprefix("_global_")
+    for part in filter(None, package.split(".")):
+        if not isinstance(plain, dict) or part not in plain:
+            raise ConfigError(f"--package {words.options['package']}: there is no such key")
+        plain = plain[part]
+    text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
+    print(text.removesuffix("...\n"), end="")
 
 
-def _examine(typed: Typed, config: DictConfig) -> int:
-    """Run a command that describes a study, which needs no data and no checkpoint yet."""
-    from omegaconf import OmegaConf
+# The commands as functions
 
-    from train.config import Config
 
-    if config.get("data") is None:  # that of the checkpoint
-        OmegaConf.update(config, "data", "${out}/data", merge=False)
-    plain: Any = OmegaConf.to_container(config, resolve=True)
-    computes = typed.command.computes
-    checked = Config.from_config({**plain, **(OF_TRAINING if computes else {})}, calls=computes)
-    made = loaded(typed.command.call)(checked, study=typed.study.name, options=typed.options)
-    return int(made or 0)
+def prepare(*words: str, **keys: Any) -> Path:
+    """Prepare data as `bipe prepare`, and return its folder."""
+    return Path(run("prepare", *words, **keys).folder)
+
+
+def pretrain(*words: str, **keys: Any) -> TrainedRun:
+    """Train as `bipe pretrain`, and return the run; the same call again resumes it."""
+    return _trained("pretrain", *words, **keys)
+
+
+def extend(*words: str, **keys: Any) -> TrainedRun:
+    """Extend a model as `bipe extend`, and return the run."""
+    return _trained("extend", *words, **keys)
+
+
+def retrofit(*words: str, **keys: Any) -> TrainedRun:
+    """Teach a model segments as `bipe retrofit`, and return the run."""
+    return _trained("retrofit", *words, **keys)
+
+
+def scrolls(*words: str, **keys: Any) -> TrainedRun:
+    """Fine-tune, decode and score as `bipe scrolls`, and return the run."""
+    return _trained("scrolls", *words, **keys)
+
+
+def evaluate(*words: str, **keys: Any) -> list[Path]:
+    """Measure runs as `bipe evaluate`, and return the files with their rows."""
+    files: list[Path] = run("evaluate", *words, **keys)
+    return files
+
+
+def run(command: str, /, *words: str, **keys: Any) -> Any:
+    """Run a command that composes a configuration, and return what it returns."""
+    typed = read(COMMANDS[command], [*words, *_typed(keys)])
+    for option in typed.options:
+        raise ConfigError(f"--{option} is for the command line: bipe {command}")
+    config = composed(typed)
+    if COMMANDS[command].trains and several(config.trainer):
+        raise ConfigError(
+            f"train.{command} trains on one device; on several, trainer.devices="
+            f"{config.trainer.get('devices')}, use bipe {command}"
+        )
+    return run_command(command, config)
+
+
+def _trained(command: str, /, *words: str, **keys: Any) -> TrainedRun:
+    from train.fit.checkpoints import find_place
+    from train.fit.trained_run import read_run
+
+    return read_run(find_place(str(run(command, *words, **keys)), key="RUN"))
+
+
+def _typed(keys: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    """Yield the keys as they would be typed. A mapping with a `_target_` replaces its group."""
+    for key, value in keys.items():
+        name, groups = f"{path}{key}", help_pages.groups()
+        if isinstance(value, PathLike):
+            value = fspath(value)
+        elif "omegaconf" in sys.modules:  # a value of an application of Hydra
+            from omegaconf import OmegaConf
+
+            if OmegaConf.is_config(value):
+                value = OmegaConf.to_container(value, resolve=True)
+        if isinstance(value, Mapping) and "_target_" in value and name in groups:
+            yield from (f"~{name}", f"+{name}={written(value)}")
+        elif isinstance(value, Mapping) and "_target_" not in value and value:
+            yield from _typed(value, f"{name}.")
+        elif isinstance(value, str) and name.partition("@")[0] in groups:
+            yield f"{name}={value}"
+        else:
+            try:
+                yield f"{name}={written(value)}"
+            except TypeError as fault:
+                raise ConfigError(f"{name}: {fault}") from fault

@@ -1,5 +1,13 @@
 """Sweeps (-m): one run for each combination, all of them composed and checked before the first.
 
+A name is that of a single run, and behind it what the sweep changes, the seed last, where the
+report looks for it:
+
+    bipe pretrain -m encoding=rope,alibi seed=0,1 clip=1,2    rope_clip=1_seed0 ...
+
+What tells names apart already (encoding, a stretch, what an experiment writes into `name`) is not
+repeated.
+
 A launcher of Hydra's runs the trials: here, one after the other, or elsewhere
 (hydra/launcher=joblib, submitit_local, submitit_slurm). A trial that fails does not end the sweep;
 all are named at the end. What a trial came to travels as its return value, since a launcher may run
@@ -8,41 +16,72 @@ it in another process.
 
 from __future__ import annotations
 
+import itertools
 import signal
 import subprocess
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from train import stop
+from train.config import Config
 from train.errors import EXIT_BUG, EXIT_FAULT, ConfigError, RunError, is_mendable
-from train.launch.commands import TRAINS
-from train.launch.composition import (
-    allowing,
-    explained,
-    opened_conf,
-    register_resolvers,
-    resolved,
-    without_hydra,
-)
+from train.fit.runs import RESUMES, refuse_claimed
+from train.fit.trained_run import stem
+from train.launch import hydra_keys
+from train.launch.commands import COMMANDS, TRAINS, settled
+from train.launch.composition import as_overrides, configuration, named, parsed, whole
 from train.launch.run import log_to_stderr, run_command
-from train.launch.trials import Trial, check_trial, trial_names
-from train.launch.words import Typed
-from train.ranks import several, world
+from train.ranks import rank, several, world
+from train.words import Words, loaded
 
 if TYPE_CHECKING:
-    from hydra.types import HydraContext
+    from hydra.core.override_parser.types import Override
     from omegaconf import DictConfig
 
-# hydra/sweeper=optuna (search.py). n_trials: in all, those of earlier starts included. n_jobs: at
-# the same time; more than one needs a launcher. seed: of the sampler. storage: the trials so far.
-SEARCH = {"n_trials": 20, "n_jobs": 1, "seed": 0, "storage": "${out}/search.journal"}
-# The default launcher, which runs the trials in this process.
-_HERE = "hydra._internal.core_plugins.basic_launcher.BasicLauncher"
+# hydra/sweeper=optuna (search.py), by the names of Hydra's Optuna sweeper. n_trials: in all, those
+# of earlier starts included. n_jobs: at the same time; more than one needs a launcher. params: what
+# is searched, as on the command line. seed: of the sampler; storage: the trials so far.
+SEARCH = {
+    **{"n_trials": 20, "n_jobs": 1, "seed": 0, "storage": "${out}/search.journal"},
+    **{"study_name": "bipe", "direction": "minimize", "params": {}},
+}
+
+
+_SEED = "seed"
+_PARAMS = "hydra.sweeper.params."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One configuration of a sweep. words: its overrides. changes: the swept keys among them.
+
+    composed: its configuration, once it is composed. unnamed: neither words nor YAML name it.
+    """
+
+    words: tuple[str, ...]
+    changes: Mapping[str, str]
+    composed: Config | None = None
+    name: str | None = None
+    unnamed: bool = False
+
+    def __str__(self) -> str:
+        return " ".join(f"{key}={value}" for key, value in self.changes.items()) or "the only trial"
+
+    @property
+    def config(self) -> Config:
+        assert self.composed is not None
+        return self.composed
+
+    def named(self, name: str) -> Trial:
+        words = (*self.words, f"name='{name}'")
+        return replace(self, name=name, words=words, composed=self.config.on({"name": name}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,67 +95,157 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """A composed sweep. context, master: Hydra's, and what the trials share but for their words."""
+    """A composed sweep.
+
+    master: Hydra's configuration without what is swept. words: all overrides, those of
+    hydra.sweeper.params first.
+    """
 
     command: str
-    context: HydraContext
     master: DictConfig
+    words: tuple[str, ...]
+
+    @classmethod
+    def of(cls, words: Words, overrides: Sequence[str]) -> Sweep:
+        """Compose what the trials share."""
+        from hydra.core.config_store import ConfigStore
+
+        ConfigStore.instance().store(group="hydra/sweeper", name="optuna", node=dict(SEARCH))
+        typed = {word: dict(_params(word)) for word in overrides}
+        rest = [word for word, params in typed.items() if not params]
+        swept = [word for word in rest if parsed(word).is_sweep_override()]
+        if word := next(filter(hydra_keys.is_of_hydra, swept), None):
+            raise ConfigError(f"{word}: keys of hydra are of the whole sweep, and have one value")
+        master = whole([word for word in rest if word not in swept])
+        params = dict(master.hydra.sweeper.get("params") or {})
+        for more in typed.values():
+            params |= more
+        if master.hydra.sweeper.get("max_batch_size") is not None:
+            raise ConfigError(
+                "hydra.sweeper.max_batch_size has no effect in bipe: hydra/launcher=joblib "
+                "hydra.launcher.n_jobs=N runs N trials at a time; remove it"
+            )
+        of_params = as_overrides((f"{key}={value}" for key, value in params.items()), many=True)
+        made = cls(command=words.command.name, master=master, words=(*of_params, *rest))
+        if world() is not None and not made.here:
+            raise ConfigError(
+                "hydra/launcher must be basic when torchrun or srun started the processes: they "
+                "run the trials together, one after the other; remove it"
+            )
+        return made
 
     @property
     def searches(self) -> bool:
-        return self.master.hydra.sweeper.get("n_trials") is not None
+        return bool(self.master.hydra.runtime.choices.get("hydra/sweeper") == "optuna")
 
     @property
     def here(self) -> bool:
-        return bool(self.master.hydra.launcher["_target_"] == _HERE)
+        """Whether the trials run in this process, one after the other."""
+        return bool(self.master.hydra.runtime.choices.get("hydra/launcher") == "basic")
+
+    def combinations(self) -> Iterator[Trial]:
+        """Yield the trials, which are not composed yet."""
+        last = self.overrides()
+        swept = {key for key, each in last.items() if each.is_sweep_override()}
+        if key := next((key for key in swept if last[key].is_interval_sweep()), None):
+            raise ConfigError(f"{key}: an interval is searched: add hydra/sweeper=optuna")
+        lists = [
+            [f"{each.get_key_element()}={value}" for value in _values(each)]
+            if key in swept
+            else [str(each.input_line)]
+            for key, each in last.items()
+        ]
+        for combination in itertools.product(*lists):
+            pairs = (word.lstrip("+").partition("=") for word in combination)
+            changes = {key: value for key, _, value in pairs if key in swept}
+            yield Trial(words=combination, changes=changes)
+
+    def overrides(self) -> dict[str, Override]:
+        """Return the last override of each key, of which hydra.sweeper.params come first."""
+        last: dict[str, Override] = {}
+        for each in map(parsed, self.words):
+            last[each.get_key_element().lstrip("+")] = each
+        return last
+
+    def composed(self, trial: Trial) -> tuple[Config, bool]:
+        """Return the configuration of a trial, and whether neither words nor YAML name it.
+
+        Keys that are swept are for its name to add.
+        """
+        fixed = [word for word in trial.words
+                 if word.partition("=")[0].lstrip("+~") not in trial.changes]  # fmt: skip
+        made = whole(trial.words)
+        return configuration(made, COMMANDS[self.command], fixed), made.name is None
 
     def trials(self, asked: Sequence[Trial], *, endings: Sequence[str] = ()) -> list[Trial]:
         """Compose, check and name trials; nothing is written.
 
         endings: of the names, where later trials may differ in keys that these share.
         """
-        from train.config import Config
-
-        found = []
+        trials = []
         for trial in asked:
             with _named(trial):
-                load = self.context.config_loader.load_sweep_config
-                config = load(self.master, list(trial.words))
-                own = without_hydra(config, command=self.command, swept=trial.changes)
-                plain = resolved(self.command, allowing(self.command, own, trial.words))
-                Config.from_config(plain)
-                found.append(replace(trial, config=plain, unnamed=config.name is None))
+                config, unnamed = self.composed(trial)
+                if self.command in TRAINS:
+                    config = settled(self.command, config)
+                else:
+                    config.check()
+                trials.append(replace(trial, composed=config, unnamed=unnamed))
         if self.command not in TRAINS:
-            return found
-        names = trial_names(self.command, found, endings=endings)
-        found = [trial.named(name) for trial, name in zip(found, names, strict=True)]
-        for trial in found:
+            return trials
+        names = trial_names(self.command, trials, endings=endings)
+        trials = [trial.named(name) for trial, name in zip(trials, names, strict=True)]
+        for trial in trials:
             with _named(trial):
                 check_trial(self.command, trial)
-        return found
+        return trials
 
     def run(self, trials: Sequence[Trial]) -> list[Outcome]:
         """Run the trials by Hydra's launcher; each has an outcome, whatever happened to it."""
+        from hydra.core.global_hydra import GlobalHydra
         from hydra.core.plugins import Plugins
+        from hydra.types import HydraContext
 
         from train.fit.runs import MODEL
 
+        loader = GlobalHydra.instance().config_loader()
+        callbacks: Any = hydra_keys.callbacks(
+            self.master, self.words, allowed=trials[0].config.allowed_targets
+        )
         launcher = Plugins.instance().instantiate_launcher(
-            hydra_context=self.context,
+            hydra_context=HydraContext(config_loader=loader, callbacks=callbacks),
             task_function=Task(command=self.command, here=self.here),
             config=self.master,
         )
+        callbacks.on_multirun_start(config=self.master, config_name="config")
         try:
-            done = launcher.launch([list(trial.words) for trial in trials], initial_job_idx=0)
+            # The launcher adds the words for Hydra's own section itself.
+            words = [[w for w in trial.words if not hydra_keys.is_of_hydra(w)] for trial in trials]
+            done = launcher.launch(words, initial_job_idx=0)
         except Exception as error:
-            name = str(self.master.hydra.launcher["_target_"]).rpartition(".")[2]
+            name = str(self.master.hydra.runtime.choices.get("hydra/launcher"))
             fault = f"{name} lost a trial, and this one has no model: {str(error) or repr(error)}"
             lost = Outcome(fault=fault, status=EXIT_BUG)
-            folders = [Path(each.config["out"]) / str(each.name) for each in trials]
+            folders = [Path(trial.config.out) / str(trial.name) for trial in trials]
             return [
-                Outcome(loss=_loss(each)) if (each / MODEL).exists() else lost for each in folders
+                Outcome(loss=_loss(folder)) if (folder / MODEL).exists() else lost
+                for folder in folders
             ]
-        return [_outcome(each) for each in done]
+        finally:
+            callbacks.on_multirun_end(config=self.master, config_name="config")
+        return [_outcome(job) for job in done]
+
+
+def _params(word: str) -> Iterator[tuple[str, str]]:
+    """Yield what a word for hydra.sweeper.params sweeps, as it would be typed without."""
+    key, _, text = word.lstrip("+").partition("=")
+    if f"{key}.".startswith(_PARAMS):
+        override = parsed(word)
+        value = text if override.is_sweep_override() else override.value()
+        if key != _PARAMS.rstrip("."):
+            yield key.removeprefix(_PARAMS), str(value)
+        elif isinstance(value, Mapping):
+            yield from ((str(name), str(part)) for name, part in value.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,22 +257,23 @@ class Task:
 
     def __call__(self, config: DictConfig) -> Outcome:
         from hydra.core.hydra_config import HydraConfig
+        from omegaconf import open_dict
 
-        register_resolvers()
         log_to_stderr()
         try:
             with stop.stopping():
                 if self.command in TRAINS and world() is None and several(config.trainer):
                     return self._apart(config)
-                allowed = allowing(self.command, config, HydraConfig.get().overrides.task)
-                return Outcome(
-                    loss=_loss(run_command(self.command, resolved(self.command, allowed)))
-                )
+                with open_dict(config):
+                    config.hydra = HydraConfig.get()
+                words = list(config.hydra.overrides.task)
+                made = configuration(config, COMMANDS[self.command], words)
+                return Outcome(loss=_loss(run_command(self.command, made)))
         except Exception as error:
             if world() is not None:  # the others may be waiting for this process
                 raise
             if is_mendable(error):
-                return Outcome(fault=explained(error), status=EXIT_FAULT)
+                return Outcome(fault=str(error), status=EXIT_FAULT)
             return Outcome(fault=traceback.format_exc(), status=EXIT_BUG)
         except BaseException as error:
             if self.here:
@@ -155,7 +285,9 @@ class Task:
         """Run a trial of several ranks in processes of its own: they end together on a fault."""
         from hydra.core.hydra_config import HydraConfig
 
-        words = [w for w in HydraConfig.get().overrides.task if not w.startswith("command=")]
+        typed = HydraConfig.get().overrides
+        words = [word for word in typed.task if not word.startswith("command=")]
+        words += [word for word in typed.hydra if word.startswith("hydra.searchpath=")]
         program = [sys.executable, "-P", "-m", "train.cli", self.command, *words]
         with subprocess.Popen(program) as ranks:
             try:
@@ -167,53 +299,6 @@ class Task:
             return Outcome(loss=_loss(Path(config.out) / str(config.name)))
         fault = f"its ranks ended with exit status {status}; their messages are above"
         return Outcome(fault=fault, status=status if status > 0 else EXIT_BUG)
-
-
-@contextmanager
-def composed_sweep(typed: Typed) -> Iterator[Sweep]:
-    """Compose what the trials share."""
-    from hydra._internal.callbacks import Callbacks
-    from hydra.core.config_store import ConfigStore
-    from hydra.core.global_hydra import GlobalHydra
-    from hydra.types import HydraContext, RunMode
-
-    ConfigStore.instance().store(group="hydra/sweeper", name="optuna", node=dict(SEARCH))
-    with opened_conf(typed) as words:
-        hydra = GlobalHydra.instance().hydra
-        assert hydra is not None
-        master = hydra.compose_config(
-            config_name="config",
-            overrides=words,
-            run_mode=RunMode.MULTIRUN,
-            with_log_configuration=False,
-        )
-        context = HydraContext(config_loader=hydra.config_loader, callbacks=Callbacks())
-        made = Sweep(command=typed.command.name, context=context, master=master)
-        if world() is not None and not made.here:
-            raise ConfigError(
-                "hydra/launcher must be basic when torchrun or srun started the processes: they "
-                "run the trials together, one after the other; remove it"
-            )
-        yield made
-
-
-def combinations(made: Sweep) -> Iterator[Trial]:
-    """Yield the trials, which are not composed yet."""
-    from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-    from omegaconf import OmegaConf
-
-    loader = made.context.config_loader
-    typed = OmegaConf.to_container(made.master.hydra.overrides.task, resolve=False)
-    params = made.master.hydra.sweeper.get("params") or {}
-    words = [*(f"{key}={value}" for key, value in params.items()), *typed]  # type: ignore
-    parsed = OverridesParser.create(config_loader=loader).parse_overrides(words)
-    swept = {each.get_key_element() for each in parsed if each.is_sweep_override()}
-    (batch,) = BasicSweeper.split_arguments(parsed, max_batch_size=None)
-    for combination in batch:
-        pairs = (word.partition("=") for word in combination)
-        changes = {key.lstrip("+"): value for key, _, value in pairs if key in swept}
-        yield Trial(words=tuple(combination), changes=changes)
 
 
 def report_faults(trials: Sequence[Trial], outcomes: Sequence[Outcome]) -> int:
@@ -228,6 +313,14 @@ def report_faults(trials: Sequence[Trial], outcomes: Sequence[Outcome]) -> int:
     return statuses.pop() if len(statuses) == 1 else EXIT_BUG
 
 
+def _values(override: Any) -> Iterator[str]:
+    """Yield the values of a sweep as they were typed, else as Hydra writes them."""
+    typed = str(override.input_line).partition("=")[2].split(",")
+    values = list(override.sweep_string_iterator())
+    as_typed = len(typed) == len(values) and not any(map(set("'\"[{()}]").intersection, typed))
+    yield from (part.strip() for part in typed) if as_typed else values
+
+
 def _loss(made: Any) -> float | None:
     """Return the last validation loss of a run."""
     from train.disk.files import read_numbers
@@ -240,12 +333,14 @@ def _loss(made: Any) -> float | None:
 
 
 def _outcome(done: Any) -> Outcome:
-    found = done._return_value  # return_value raises, and prints, on a failure outside of the task
-    if isinstance(found, Outcome):
-        return found
-    if world() is not None and isinstance(found, Exception):
-        raise found
-    return Outcome(fault=f"{type(found).__name__}: {found}", status=EXIT_BUG)
+    try:
+        made = done.return_value
+    except Exception as fault:  # outside of the task
+        if world() is not None:
+            raise
+        return Outcome(fault=f"{type(fault).__name__}: {fault}", status=EXIT_BUG)
+    assert isinstance(made, Outcome)
+    return made
 
 
 @contextmanager
@@ -255,3 +350,67 @@ def _named(trial: Trial) -> Iterator[None]:
         yield
     except (ConfigError, RunError) as error:
         raise type(error)(f"{trial}: " * bool(trial.changes) + str(error)) from error
+
+
+# Checks and names of trials
+
+
+def check_trial(command: str, trial: Trial) -> None:
+    """Raise what the trial would be refused for, as far as it is known before it runs."""
+    from train.commands import pretrain
+
+    config = trial.config
+    pretrain.check_trial(config)
+    config.launch.built.check(config)
+    # The other commands complete the configuration before they compare it.
+    comparable = command == "pretrain" or config.if_exists not in RESUMES
+    if rank() == 0 and comparable:  # the other processes may come when the first run is there
+        folder = Path(config.out) / str(trial.name)
+        refuse_claimed(folder, if_exists=config.if_exists, config=config.as_plain())
+
+
+def trial_names(command: str, trials: Sequence[Trial], *, endings: Sequence[str]) -> list[str]:
+    """Return a name of its own for each trial; ConfigError if the user's `name` gives fewer.
+
+    endings: of a search, whose later trials are not known; then a name holds all that it changes.
+    """
+    names = [trial.config.name or default_name(command, trial.config) for trial in trials]
+    if not any(word.lstrip("+").startswith("name=") for trial in trials for word in trial.words):
+        # Keys whose values the names show already, as that of an encoding.
+        told = {key for key in trials[0].changes if _tells_apart(key, trials, names)}
+        named = (_name(command, trial, set() if endings else told) for trial in trials)
+        names = [name + end for name, end in zip_longest(named, endings, fillvalue="")]
+    name, count = Counter(names).most_common(1)[0]
+    if count > 1:
+        same = [str(trial) for trial, own in zip(trials, names, strict=True) if own == name]
+        raise ConfigError(
+            f"name={name} would be the same for {count} trials ({'; '.join(same)}); each must "
+            "differ from the others, and name be left out: names show what the sweep changes"
+        )
+    return names
+
+
+def default_name(command: str, config: Config, *, changed: str = "", seeded: bool = False) -> str:
+    """Return the name that a command gives to a run."""
+    find = loaded(f"{COMMANDS[command].module}:default_name")
+    return str(find(config, changed=changed, seeded=seeded))
+
+
+def _tells_apart(key: str, trials: Sequence[Trial], names: Sequence[str]) -> bool:
+    """Return whether trials that differ by this key alone have different names."""
+    rests = [tuple(pair for pair in t.changes.items() if pair[0] != key) for t in trials]
+    values = {(rest, trial.changes[key]) for rest, trial in zip(rests, trials, strict=True)}
+    return len(values) == len({*zip(rests, names, strict=True)})
+
+
+def _name(command: str, trial: Trial, told: set[str]) -> str:
+    config, changes = trial.config, trial.changes
+    rest = {key: value for key, value in changes.items() if key not in told and key != _SEED}
+    if config.name is None or trial.unnamed:
+        changed = named("", rest)
+        return default_name(command, config, changed=changed, seeded=_SEED in changes)
+    base = stem(config.name, config.seed)  # an experiment's, with the seed at its end or without
+    end = config.name.removeprefix(base)
+    if not end and _SEED in changes and _SEED not in told:
+        end = f"_seed{config.seed}"
+    return named(base, rest, end)

@@ -1,14 +1,22 @@
-"""The parts of a section, all plain text: the template escapes it, rich reads no markup in it."""
+"""The parts of a section, all plain text: the template escapes it, rich reads no markup in it.
 
+words.toml holds the title of each section, its link in the head of the page, and its texts.
+"""
+
+import functools
 import math
-from collections.abc import Callable, Iterable, Sequence
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
+import jinja2
 from rich.table import Table as RichTable
 from rich.text import Text as RichText
 
-from segmenters.wording import visible
+from segmenters.wording import counted, visible
+from train.report import formats
 from train.report.figures import Drawing
 from train.report.formats import DAGGER, DASH
 from train.report.palette import Style
@@ -91,25 +99,14 @@ class Grid(NamedTuple):
     look: str = "maps"
 
 
-class Scale(NamedTuple):
-    """The colour scale of shares."""
+class Html(NamedTuple):
+    """A part that the template draws by itself: scale, details or passage, and its values."""
+
+    name: str
+    values: Mapping[str, Any] = {}
 
 
-class Details(NamedTuple):
-    """A text that opens on demand."""
-
-    summary: str
-    text: str
-
-
-class Passage(NamedTuple):
-    """A text as segments: a tooltip each, and pieces, with whether each stands for white space."""
-
-    caption: str
-    segments: Sequence[tuple[str, Sequence[tuple[str, bool]]]]
-
-
-Block = Words | Heading | Items | Table | Figure | Grid | Scale | Details | Passage
+Block = Words | Heading | Items | Table | Figure | Grid | Html
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +121,43 @@ class Section:
     @property
     def tables(self) -> list[Table]:
         """Return all tables, including those next to figures."""
-        held = [block.table if isinstance(block, Figure) else block for block in self.blocks]
-        return [table for table in held if isinstance(table, Table)]
+        parts = [block.table if isinstance(block, Figure) else block for block in self.blocks]
+        return [table for table in parts if isinstance(table, Table)]
 
     @property
     def drawings(self) -> list[Drawing]:
         grids = [block.drawings for block in self.blocks if isinstance(block, Grid)]
         figures = [block.drawing for block in self.blocks if isinstance(block, Figure)]
         return [*figures, *(drawing for grid in grids for _, drawing in grid)]
+
+
+@functools.cache
+def texts() -> dict[str, dict[str, jinja2.Template]]:
+    """Return the texts of words.toml by section, in which formats.py writes values."""
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined)
+    functions = {name: value for name, value in vars(formats).items() if callable(value)}
+    environment.filters |= functions | {"counted": counted}
+    environment.globals |= functions
+    environment.tests["finite"] = math.isfinite
+    words = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
+    return {anchor: {name: environment.from_string(text) for name, text in section.items()}
+            for anchor, section in words.items()}  # fmt: skip
+
+
+def note(anchor: str, name: str = "note", **values: Any) -> str:
+    """Return a text of a section with these values."""
+    return texts()[anchor][name].render(values)
+
+
+def section(anchor: str, blocks: Iterable[Block | None], **values: Any) -> Section | None:
+    """Return a section under its title and first paragraph; None if it has no other blocks."""
+    parts = [block for block in blocks if block is not None]
+    names = texts()[anchor]
+    first = [Words(note(anchor, "words", **values))] if "words" in names else []
+    title, nav = (
+        note(anchor, name, **values) if name in names else "" for name in ("title", "nav")
+    )
+    return Section(anchor, title, [*first, *parts], nav) if parts else None
 
 
 def best_of(values: Iterable[float], pick: Callable[..., float], write: Write) -> str | None:
@@ -148,19 +174,19 @@ def span(low: float, high: float, write: Write) -> str:
 
 def terminal_tables(sections: Iterable[Section]) -> list[RichTable]:
     """Return the tables with a title for the terminal; those with one title and head are merged."""
-    made: dict[tuple[str, ...], RichTable] = {}
+    merged: dict[tuple[str, ...], RichTable] = {}
     for table in (table for section in sections for table in section.tables if table.title):
         title, _, part = table.title.partition(": ")
         key = (title, *table.head[1:])
-        if key not in made:
-            made[key] = RichTable("", title=visible(title), title_justify="left")
-            made[key].columns[0].no_wrap = True
+        if key not in merged:
+            merged[key] = RichTable("", title=visible(title), title_justify="left")
+            merged[key].columns[0].no_wrap = True
             for name in table.head[1:]:
-                made[key].add_column(RichText(visible(name)), justify="right")
-        shown = made[key]
+                merged[key].add_column(RichText(visible(name)), justify="right")
+        shown = merged[key]
         if part:
             shown.add_section()
             shown.add_row(RichText(visible(part), style="dim"))
         for row in table.cells:
             shown.add_row(*(RichText(visible(c.text), style="bold" if c.best else "") for c in row))
-    return list(made.values())
+    return list(merged.values())

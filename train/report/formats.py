@@ -93,6 +93,14 @@ def spread(values: Iterable[float], write=amount) -> str:
     return low if low == high else f"{low} to {high}"
 
 
+def have(names: Sequence[str], one: str = "has", many: str = "have") -> str:
+    return f"{listed(names)} {one if len(names) == 1 else many}"
+
+
+def capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
 def listed(words: Iterable[str]) -> str:
     """Return words as an English list: a, b and c."""
     words = list(words)

@@ -6,38 +6,30 @@
     DATA/statistics.json and manifest.json of `bipe prepare` segments of each source
     segment_statistics.json of `bipe evaluate statistics`    segments against document length
 
-Everything is checked here. Unknown keys are ignored: a newer version may write more.
+What is not as bipe writes it is refused by the name of its file.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from types import NoneType
 from typing import Any
 
+import pandas as pd
+
 from train.errors import ReportError
-from train.evals.rows import FILE, Journal, Row
+from train.evals.rows import FILE, LEFT_OUT, Journal, Row, key_of
 from train.fit.checkpoints import Place
 from train.fit.runs import ENVIRONMENT
 from train.fit.trained_run import TrainedRun, read_run
-from train.report.table import Results, as_table
+from train.report.table import Results, about_run, as_table, run_labels
 
 GROWTH = "bipe-segment-statistics/1"
-_MOST = 2**63 - 1  # what int64 columns of pandas hold
-_SHOWN = 80  # characters of an invalid value in an error
-_KINDS: dict[Any, tuple[tuple[type, ...], str]] = {
-    str: ((str,), "a text"),
-    int | None: ((int, NoneType), "a whole number"),
-    float | None: ((int, float, NoneType), "a number"),
-}
-_LEAST = {"length": 1, "operators": 1, "start": 0, "stop": 0, "depth": 0, "number": 0}
-_LENGTHS = {"segments": int, "mean": float, "max": int, "percentiles": dict,
-            "share_of_length_1": float}  # fmt: skip
-_BUCKET = {"from": int, "documents": int, "segments_per_document": float}
 
 
 def load(
@@ -49,49 +41,90 @@ def load(
     """
     unique = {(place.home.resolve(), place.step): place for place in places}.values()
     runs = [read_run(place) for place in unique]
-    rows = [[*_of_training(run), *_measured(run)] for run in runs]
+    labels = run_labels(runs)
+    tables = [_table(run, about_run(run, pair)) for run, pair in zip(runs, labels, strict=True)]
     sources, counts = _of_data(data) if data is not None else ({}, [])
+    machines = [run.folder / ENVIRONMENT for run in runs]
     return Results(
         runs=runs,
-        table=as_table(runs, rows, counts),
-        environments=[
-            _Entry.root(path, cure="bipe evaluate writes it").value if path.exists() else {}
-            for path in (run.folder / ENVIRONMENT for run in runs)
-        ],
+        labels=labels,
+        table=pd.concat([*tables, as_table(counts)], ignore_index=True),
+        environments=[_json(path, "bipe evaluate") if path.exists() else {} for path in machines],
         sources=sources,
         growth=load_growth(counted) if counted is not None else None,
     )
 
 
-def _measured(run: TrainedRun) -> Iterator[Row]:
-    """Yield the checked rows of a run; those of a checkpoint are then without its step."""
+@contextmanager
+def _as_written(path: Path, by: str) -> Iterator[None]:
+    """Raise ReportError with the file and its cure for what is not as a command writes it."""
+    try:
+        yield
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as fault:
+        words = f"{fault} is missing" if isinstance(fault, KeyError) else str(fault)
+        raise ReportError(f"{path}: not as {by} writes it ({words}); run {by} again") from None
+
+
+def _json(path: Path, by: str) -> dict[str, Any]:
+    with _as_written(path, by):
+        value = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(value, dict):
+            raise ValueError("not a mapping")
+        return value
+
+
+def _table(run: TrainedRun, about: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the rows of a run; those of a checkpoint are then without its step."""
     path = run.folder / FILE
-    for row in Journal(path).rows():
-        if run.step is not None and row.step is None:
-            continue  # of the trained model
-        for field in fields(Row):
-            value, (kinds, rule) = getattr(row, field.name), _KINDS[field.type]
-            least = _LEAST.get(field.name)
-            right = isinstance(value, kinds) and not isinstance(value, bool)
-            right = right and not (isinstance(value, int) and abs(value) > _MOST)
-            if not right or (least is not None and value is not None and not value >= least):
-                rule += "" if least is None else f" of at least {least}"
-                raise ReportError(
-                    f"{path}: {field.name} of {row.measure!s:.{_SHOWN}} must be {rule}, was: "
-                    f"{value!r:.{_SHOWN}}; remove its line and run bipe evaluate again"
-                )
-        yield replace(row, step=None) if row.step == run.step else row
+    journal = Journal(path)
+    newest = journal.rows()
+    with _as_written(path, "bipe evaluate"):
+        rows = [
+            replace(row, step=None) if row.step == run.step else row
+            for row in _identified(journal.rows(replaced=True))
+            if run.step is None or row.step is not None  # or else of the trained model
+            if row.measure != LEFT_OUT or row in newest
+        ]
+        return as_table([*_of_training(run), *rows], **about)
+
+
+def _identified(rows: Sequence[Row]) -> Iterator[Row]:
+    """Yield the rows, those of perplexities without a measurement (of older versions) with one.
+
+    Its name and digest are of the note, in which the first number is the length.
+    """
+    cells: dict[tuple[Any, ...], dict[str, Row]] = {}
+    for row in rows:
+        cells.setdefault((row.variant, row.source, row.length, row.step), {})[row.measure] = row
+    names = {place: _identity(measures) for place, measures in cells.items()}
+    for row in rows:
+        name = names[row.variant, row.source, row.length, row.step]
+        old = not (row.measurement or row.task)
+        yield replace(row, measurement=name) if old and name else row
+
+
+def _identity(measures: Mapping[str, Row]) -> str:
+    documents, scored = (measures.get(name) for name in ("documents", "tokens_scored"))
+    if "perplexity" not in measures or documents is None or documents.value is None:
+        return ""
+    note = re.sub(r"\d+", "N", measures["perplexity"].note.partition(" (not finite:")[0], count=1)
+    parts = [note.partition(":")[0], f"{documents.value:,.0f} documents"]
+    # All tokens of each document: another number at each length, but of one measurement.
+    if scored and scored.value and scored.value != documents.value * (scored.length or 0):
+        parts.append(f"{scored.value:,.0f} tokens scored")
+    return ", ".join([*parts, f"[{key_of(note)[:8]}]"])
 
 
 def _of_training(run: TrainedRun) -> Iterator[Row]:
     notes, clamped = run.notes, run.known("clamped_share")
+    memory = max(run.known("peak_memory_gib"), default=None)
     for measure, unit, value in (
         ("parameters", "", run.parameters),
         ("training_row_length", "tokens", run.row_length),
         ("training_tokens", "tokens", notes.get("tokens")),
         ("training_steps", "steps", notes.get("steps")),
         ("training_seconds", "seconds", run.metrics[-1].get("seconds") if run.metrics else None),
-        ("training_memory", "GiB", max(run.known("peak_memory_gib"), default=None)),
+        ("training_memory", "GiB", memory),
         ("training_skipped_steps", "steps", notes.get("skipped_steps", 0)),
         ("clamped_share", "share", sum(clamped) / len(clamped) if clamped else None),
     ):
@@ -105,144 +138,61 @@ def _of_training(run: TrainedRun) -> Iterator[Row]:
 
 def load_growth(file: Path) -> Mapping[str, Any]:
     """Return what `bipe evaluate statistics` wrote; ReportError if its format is another."""
-    root = _Entry.root(file, cure="bipe evaluate statistics writes it")
-    if root["format"].value != GROWTH:
-        raise root["format"].fault(f"{GROWTH!r}")
-    bins = len(root["segment_edges"].counts())
-    for source in root["sources"].each():
-        for key in ("tokens_per_segment", "growth", "distance", "separators", "segmenter"):
-            source[key]  # raises if it is missing
-        _require_buckets(source["by_document_length"], bins)
-    return root.value
+    by = "bipe evaluate statistics"
+    counted = _json(file, by)
+    with _as_written(file, by):
+        if counted["format"] != GROWTH:
+            raise ValueError(f"its format is {counted['format']!r:.80}, not {GROWTH!r}")
+    return counted
 
 
 def _of_data(folder: Path) -> tuple[dict[str, Any], list[Row]]:
     """Return the facts on each source, with the edges of the histograms, and its rows."""
-    cure = f"bipe prepare writes it into the data folder {folder}"
-    manifest = _Entry.root(folder / "manifest.json", cure=cure)["sources"]
-    statistics = _Entry.root(folder / "statistics.json", cure=cure)
-    edges = statistics["segment_edges"].counts()
+    path = folder / "statistics.json"
+    manifest, statistics = (_json(folder / name, "bipe prepare")
+                            for name in ("manifest.json", path.name))  # fmt: skip
     sources: dict[str, Any] = {}
     rows: list[Row] = []
-    for name in statistics["sources"].a(dict):
-        entry, stated = statistics["sources"][name], manifest[name]
-        _require_buckets(entry["by_document_length"], len(edges))
-        if entry["tokens_per_segment"].a(dict):
-            _require_lengths(entry["tokens_per_segment"], len(edges))
-        if entry["sample"].a(dict):
-            text, cuts = entry["sample"]["text"].a(str), entry["sample"]["cuts"].counts()
-            if [cuts[0], cuts[-1]] != [0, len(text)] or sorted(set(cuts)) != cuts:
-                raise entry["sample"]["cuts"].fault(f"offsets from 0 to {len(text)}, rising")
-        totals = {measure: sum(split[measure].a(int) for split in stated["splits"].each())
-                  for measure in ("documents", "tokens", "bytes")}  # fmt: skip
-        stated["provenance"].a(str), stated["segmenter"].a(dict)
-        read = stated.value.get("documents")
-        sources[name] = {**stated.value, **entry.value, **totals, "edges": edges}
-        sources[name]["documents_read"] = read if isinstance(read, dict) else {}
-        rows += [Row(source=name, measure=measure, unit=measure, value=total)
-                 for measure, total in totals.items()]  # fmt: skip
-        whole = Row(measure="", value=None, source=name)
-        rows += _rows_of(entry["tokens_per_segment"].value, edges, whole)
-        for held in entry["by_document_length"].value:
-            rows += _rows_of_bucket(held, edges, name)
+    with _as_written(path, "bipe prepare"):
+        edges = statistics["segment_edges"]
+        for name, entry in statistics["sources"].items():
+            stated, row = manifest["sources"][name], Row(source=name, measure="", value=None)
+            totals = {measure: sum(split[measure] for split in stated["splits"].values())
+                      for measure in ("documents", "tokens", "bytes")}  # fmt: skip
+            read = stated.get("documents")
+            sources[name] = {**stated, **entry, **totals, "edges": edges,
+                             "documents_read": read if isinstance(read, dict) else {}}  # fmt: skip
+            rows += [replace(row, measure=measure, unit=measure, value=total)
+                     for measure, total in totals.items()]  # fmt: skip
+            rows += _rows_of(entry["tokens_per_segment"], edges, row)
+            for bucket in entry["by_document_length"]:
+                rows += _rows_of_bucket(bucket, edges, row)
     return sources, rows
 
 
-def _require_lengths(entry: _Entry, bins: int) -> None:
-    entry.has(_LENGTHS)
-    if len(entry["histogram"].counts()) != bins:
-        raise entry["histogram"].fault(f"a list of {bins} counts")
-
-
-def _require_buckets(entry: _Entry, bins: int) -> None:
-    for bucket in entry.each():
-        bucket.has(_BUCKET)
-        if bucket["to"].value is not None:
-            bucket["to"].a(int)
-        _require_lengths(bucket, bins)
-
-
-def _rows_of_bucket(held: Mapping[str, Any], edges: Sequence[int], source: str) -> Iterator[Row]:
+def _rows_of_bucket(bucket: Mapping[str, Any], edges: Sequence[int], row: Row) -> Iterator[Row]:
     """Yield the rows of a bin of document lengths; their `length` is its lower edge."""
-    low, high = held["from"], held["to"]
+    low, high = bucket["from"], bucket["to"]
     span = f"{low} tokens and more" if high is None else f"{low} to {high - 1} tokens"
-    row = Row(source=source, measure="", value=None, length=low, note=f"documents of {span}")
+    row = replace(row, length=low, note=f"documents of {span}")
     for measure, unit in (("documents", "documents"), ("segments_per_document", "segments")):
-        yield replace(row, measure=measure, unit=unit, value=held[measure])
-    yield from _rows_of(held, edges, row)
+        yield replace(row, measure=measure, unit=unit, value=bucket[measure])
+    yield from _rows_of(bucket, edges, row)
 
 
-def _rows_of(held: Mapping[str, Any], edges: Sequence[int], row: Row) -> Iterator[Row]:
+def _rows_of(lengths: Mapping[str, Any], edges: Sequence[int], row: Row) -> Iterator[Row]:
     """Yield the rows of a distribution of tokens per segment; other fields are those of `row`."""
-    if not held:
+    if not lengths:
         return
     for measure, unit, value in (
-        ("segments", "segments", held["segments"]),
-        ("tokens_per_segment_mean", "tokens", held["mean"]),
-        ("tokens_per_segment_max", "tokens", held["max"]),
-        ("share_of_length_1", "share", held["share_of_length_1"]),
-        *((f"tokens_per_segment_p{rank}", "tokens", n) for rank, n in held["percentiles"].items()),
-    ):
+        ("segments", "segments", lengths["segments"]),
+        ("tokens_per_segment_mean", "tokens", lengths["mean"]),
+        ("tokens_per_segment_max", "tokens", lengths["max"]),
+        ("share_of_length_1", "share", lengths["share_of_length_1"]),
+        *((f"tokens_per_segment_p{rank}", "tokens", n)
+          for rank, n in lengths["percentiles"].items()),
+    ):  # fmt: skip
         yield replace(row, measure=measure, unit=unit, value=value)
-    for low, high, number in zip(edges, (*edges[1:], math.inf), held["histogram"], strict=True):
+    for low, high, count in zip(edges, (*edges[1:], math.inf), lengths["histogram"], strict=True):
         yield replace(row, measure="segments_of_length", unit="segments", start=low, stop=high,
-                      value=number)  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Entry:
-    """A value of a JSON file with its dotted key, so that an error names the place."""
-
-    file: Path
-    value: Any
-    cure: str
-    key: str = ""
-
-    @classmethod
-    def root(cls, file: Path, *, cure: str) -> _Entry:
-        try:
-            value = json.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError) as fault:
-            raise ReportError(f"{file}: cannot be read as JSON ({fault}); {cure}") from None
-        entry = cls(file=file, value=value, cure=cure)
-        entry.a(dict)
-        return entry
-
-    def __getitem__(self, name: str) -> _Entry:
-        if name not in self.a(dict):
-            there = ", ".join(map(str, self.value)) or "none"
-            raise ReportError(
-                f"{self.file}: {self.key}{name} is missing; the keys here are: {there}; {self.cure}"
-            )
-        return replace(self, key=f"{self.key}{name}.", value=self.value[name])
-
-    def each(self) -> list[_Entry]:
-        if isinstance(self.value, dict):
-            return [self[name] for name in self.value]
-        return [replace(self, key=f"{self.key}{place}.", value=value)
-                for place, value in enumerate(self.a(list))]  # fmt: skip
-
-    def has(self, kinds: Mapping[str, type]) -> None:
-        for key, kind in kinds.items():
-            self[key].a(kind)
-
-    def counts(self) -> list[int]:
-        held = [entry.a(int) for entry in self.each()]
-        if not held:
-            raise self.fault("a list of at least one whole number")
-        return held
-
-    def a(self, kind: type) -> Any:
-        """Return the value if it is of a kind; a float may be whole, and no int is negative."""
-        wanted = (int, float) if kind is float else kind
-        right = isinstance(self.value, wanted) and not isinstance(self.value, bool)
-        if right and not (isinstance(self.value, int) and not 0 <= self.value <= _MOST):
-            return self.value
-        words = {dict: "a mapping", list: "a list", str: "a string", float: "a number"}
-        raise self.fault(words.get(kind, "a whole number of at least 0"))
-
-    def fault(self, rule: str) -> ReportError:
-        key = self.key.rstrip(".") or "the file"
-        return ReportError(
-            f"{self.file}: {key} must be {rule}, was: {self.value!r:.{_SHOWN}}; {self.cure}"
-        )
+                      value=count)  # fmt: skip

@@ -19,11 +19,11 @@ import pandas as pd
 from markupsafe import Markup
 
 from segmenters.wording import visible
-from train.disk.files import write_whole
+from train.disk.files import is_name, read_json, write_whole
 from train.errors import ReportError
 from train.report.content import Section
 from train.report.figures import Drawing
-from train.report.palette import COLOURS, HEAT_STEPS, Style
+from train.report.palette import COLOURS, HEAT_STEPS
 from train.report.sections import sections
 from train.report.sections.data import growth
 from train.report.table import COLUMNS, Results
@@ -31,6 +31,7 @@ from train.report.table import COLUMNS, Results
 FORMAT = "bipe-report/2"
 _WHOLE = ("seed", "length", "step", "operators", "number")  # columns of whole numbers
 _EXTRA = ("model", "label", "family")
+_SUFFIXES = (".pdf", ".png")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,15 +59,18 @@ def write_report(
     files = ReportFiles(html=html, csv=html.with_suffix(".csv"), json=html.with_suffix(".json"),
                         figures=html.with_name(f"{html.stem}_figures"))  # fmt: skip
     shown = sections(results)
+    drawings = _name_apart(shown)
+    figures = {f"{drawing.name}.{end}": drawing for drawing in drawings for end in formats}
+    old = _figures_of(files.json)
     table = all_rows(results)
     texts = {
         files.csv: as_csv(table),
-        files.json: as_json(table, title=title),
+        files.json: as_json(table, title=title, figures=[*figures] or old),
         files.html: page(shown, title=title, stamp=_stamp(results), command=command, coming=coming),
     }
     html.parent.mkdir(parents=True, exist_ok=True)
-    if formats:
-        _save(_name_apart(shown), files.figures, formats)
+    if figures:
+        _save(figures, files.figures, old)
     for path, text in texts.items():
         write_whole(path, text)
     return files, shown
@@ -79,20 +83,19 @@ def page(
     """Return the HTML document; the same arguments give the same text."""
     _name_apart(shown)
     return _template().render(
-        title=title, sections=shown, stamp=stamp, command=command, intro=bool(stamp),
-        coming=coming,
+        title=title, sections=shown, stamp=stamp, command=command, coming=coming,
         colours=COLOURS, heat=range(HEAT_STEPS + 1),
     )  # fmt: skip
 
 
-def statistics_page(counted: Mapping[str, Any]) -> str:
+def statistics_page(counts: Mapping[str, Any]) -> str:
     """Return the results of `bipe evaluate statistics` as an HTML document."""
-    return page([growth(counted)], title="Segments of prepared data")
+    return page([growth(counts)], title="Segments of prepared data")
 
 
 @functools.cache
 def _template() -> jinja2.Template:
-    made = jinja2.Environment(
+    return jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -100,34 +103,16 @@ def _template() -> jinja2.Template:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-    )
-    made.globals["swatch"] = swatch
-    return made.get_template("page.html.j2")
-
-
-def swatch(style: Style) -> Markup:
-    """Return a short sample of a model's line, to be shown next to its name."""
-    colour, dashes = f"var(--{style.role})", ' stroke-dasharray="5 4"' if style.dashed else ""
-    fill = "var(--paper)" if style.dashed else colour
-    shape = {
-        "circle": '<circle cx="13" cy="6" r="3.2"/>',
-        "square": '<path d="M10 3h6v6h-6z"/>',
-        "diamond": '<path d="M13 1.8l4.2 4.2-4.2 4.2-4.2-4.2z"/>',
-        "triangle": '<path d="M13 2l4 7.2h-8z"/>',
-    }[style.shape]
-    return Markup(
-        '<svg class="swatch" viewBox="0 0 26 12" width="26" height="12" aria-hidden="true">'
-        f'<path d="M1 6h24" style="stroke: {colour}; stroke-width: 2"{dashes}/>'
-        f'<g style="fill: {fill}; stroke: {colour}; stroke-width: 1.5">{shape}</g></svg>'
-    )
+    ).get_template("page.html.j2")
 
 
 def _stamp(results: Results) -> str:
-    created = max((str(found.get("created", "")) for found in results.environments), default="")
-    versions = {str(found.get("bipe", "")) for found in results.environments} - {""}
-    commits = sorted({f"{found['commit']:.10}{' with changes' * bool(found.get('changed'))}"
-                      for found in results.environments if found.get("commit")})  # fmt: skip
-    parts = [f"bipe {', '.join(sorted(versions))}".rstrip(),
+    about = results.environments
+    created = max((str(machine.get("created", "")) for machine in about), default="")
+    versions = sorted({str(machine["bipe"]) for machine in about if machine.get("bipe")})
+    commits = sorted({f"{machine['commit']:.10}{' with changes' * bool(machine.get('changed'))}"
+                      for machine in about if machine.get("commit")})  # fmt: skip
+    parts = [f"bipe {', '.join(versions)}".rstrip(),
              f"commit {', '.join(commits)}" if commits else "", created and f"evaluated {created}",
              "CSV and JSON files next to this page contain the same numbers"]  # fmt: skip
     return " \N{MIDDLE DOT} ".join(filter(None, parts))
@@ -136,28 +121,31 @@ def _stamp(results: Results) -> str:
 def _name_apart(shown: Sequence[Section]) -> list[Drawing]:
     """Return the drawings, each with a unique name that is valid in file names and as an XML id."""
     drawings: dict[str, Drawing] = {}
-    for drawing in (each for section in shown for each in section.drawings):
+    for drawing in itertools.chain.from_iterable(section.drawings for section in shown):
         name = re.sub(r"[^a-z0-9]+", "_", drawing.name.lower()).strip("_")[:80] or "figure"
         name = name if name[0].isalpha() else f"figure_{name}"
         names = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(2)))
-        drawing.name = next(each for each in names if each not in drawings)
+        drawing.name = next(name for name in names if name not in drawings)
         drawings[drawing.name] = drawing
-        if drawing.narrow:
-            drawing.narrow.name = f"{drawing.name}-narrow"
     return list(drawings.values())
 
 
-def _save(drawings: Sequence[Drawing], folder: Path, formats: Sequence[str]) -> None:
-    """Write the figures into a folder, and remove other figures of an older report."""
-    if folder.is_symlink():  # old figures are removed: not from where somebody's link leads
+def _figures_of(path: Path) -> list[str]:
+    """Return the names of the figures that an older report wrote, according to its JSON file."""
+    report = (read_json(path) or {}) if path.is_file() else {}
+    names = report.get("figures") if report.get("format") == FORMAT else ()
+    return [name for name in names or () if is_name(name) and Path(name).suffix in _SUFFIXES]
+
+
+def _save(figures: Mapping[str, Drawing], folder: Path, old: Sequence[str]) -> None:
+    """Write the figures into a folder; remove those of an older report, and nothing else."""
+    if folder.is_symlink():  # nothing is written or removed where somebody's link leads
         raise ReportError(f"{folder} must be a folder, not a link; set report.out to another path")
     folder.mkdir(exist_ok=True)
-    wanted = {f"{drawing.name}.{suffix}": drawing for drawing in drawings for suffix in formats}
-    for name, drawing in wanted.items():
+    for name, drawing in figures.items():
         drawing.save(folder / name)
-    for old in folder.iterdir():
-        if old.suffix in (".pdf", ".png") and old.name not in wanted:
-            old.unlink()
+    for name in set(old) - set(figures):
+        (folder / name).unlink(missing_ok=True)
 
 
 def all_rows(results: Results) -> pd.DataFrame:
@@ -178,16 +166,20 @@ def all_rows(results: Results) -> pd.DataFrame:
 
 
 def as_csv(table: pd.DataFrame) -> str:
-    """Return the rows as CSV; numbers read back equal."""
-    return str(table.to_csv(index=False, lineterminator="\n"))
+    """Return the rows as CSV; numbers read back equal, those that are not finite are empty."""
+    finite = table.replace([math.inf, -math.inf], None)
+    return str(finite.to_csv(index=False, lineterminator="\n"))
 
 
-def as_json(table: pd.DataFrame, *, title: str) -> str:
-    """Return the rows as strict JSON, `{format, title, rows}`; absent fields are left out."""
+def as_json(table: pd.DataFrame, *, title: str, figures: Sequence[str] = ()) -> str:
+    """Return the rows as strict JSON, `{format, title, figures, rows}`, without absent fields.
+
+    figures: the names of the files of figures, by which a later report knows its own.
+    """
+    finite = table.replace([math.inf, -math.inf], None).astype(object)
     rows = [
-        {name: None if value in (math.inf, -math.inf) else value for name, value in row.items()
-         if name == "value" or value not in (None, "")}
-        for row in table.astype(object).where(table.notna(), None).to_dict("records")
-    ]  # fmt: skip
-    whole = {"format": FORMAT, "title": visible(title), "rows": rows}
+        {name: value for name, value in row.items() if name == "value" or value not in (None, "")}
+        for row in finite.where(finite.notna(), None).to_dict("records")
+    ]
+    whole = {"format": FORMAT, "title": visible(title), "figures": [*figures], "rows": rows}
     return json.dumps(whole, indent=1, allow_nan=False, ensure_ascii=False) + "\n"

@@ -30,8 +30,21 @@ _BASE = {
     "hue-4": ("#866000", "#e3b448"),  # yellow, darkened
     "hue-5": ("#4f5966", "#b3bcc7"),  # grey
 }
-_HEAT = (("#f1f5f4", "#00493c"), ("#20292b", "#8fead0"))  # from 0 to 1: light theme, dark theme
-_INKS = ("#ffffff", "#0d1614")
+# From 0 to 1: light and dark cell, then the ink that contrasts with each. Inks look the same but
+# have different values, so that each is of one role.
+_HEAT = (
+    ("#f1f5f4", "#20292b", "#0d161f", "#ffffff"),
+    ("#d9e4e2", "#2b3c3c", "#0d161e", "#ffffff"),
+    ("#c1d3cf", "#36504c", "#0d161d", "#ffffff"),
+    ("#a9c1bd", "#41635c", "#0d161c", "#ffffff"),
+    ("#91b0aa", "#4c766d", "#0d161b", "#ffffff"),
+    ("#789f98", "#588a7e", "#0d161a", "#0d1614"),
+    ("#608e86", "#639d8e", "#0d1619", "#0d1614"),
+    ("#487d73", "#6eb09e", "#fffff8", "#0d1614"),
+    ("#306b61", "#79c3af", "#fffff7", "#0d1614"),
+    ("#185a4e", "#84d7c0", "#fffff6", "#0d1614"),
+    ("#00493c", "#8fead0", "#fffff5", "#0d1614"),
+)
 _FIRST_HUES = {"rope": 0, "alibi": 1, "nope": 2, "learned": 3, "sinusoidal": 4}
 SHAPES = ("circle", "square", "diamond", "triangle")
 
@@ -82,35 +95,11 @@ def heat_step(share: float) -> int:
     return round(HEAT_STEPS * min(1.0, max(0.0, share)))
 
 
-def contrast(colour: str, other: str) -> float:
-    """Return the contrast ratio of WCAG 2 between two colours, from 1 to 21."""
-    dim, bright = sorted((_luminance(colour), _luminance(other)))
-    return (bright + 0.05) / (dim + 0.05)
-
-
-def _luminance(colour: str) -> float:
-    levels = [level / 255 for level in bytes.fromhex(colour[1:])]
-    red, green, blue = (v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in levels)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def _mix(low: str, high: str, share: float) -> str:
-    pairs = zip(bytes.fromhex(low[1:]), bytes.fromhex(high[1:]), strict=True)
-    return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in pairs)
-
-
-def _heat() -> dict[str, tuple[str, str]]:
-    made = {}
-    for step in range(HEAT_STEPS + 1):
-        light, dark = (_mix(*ends, step / HEAT_STEPS) for ends in _HEAT)
-        inks = [max(_INKS, key=lambda ink: contrast(ink, cell)) for cell in (light, dark)]
-        made[f"heat-{step}"] = (light, dark)
-        # Inks that look the same but have different values: the last digit counts the steps.
-        made[f"heat-ink-{step}"] = (f"{inks[0][:-1]}{'fedcba98765'[step]}", inks[1])
-    return made
-
-
-COLOURS = _BASE | _heat()
+COLOURS = _BASE | {
+    f"heat-{part}{step}": (row[at], row[at + 1])
+    for step, row in enumerate(_HEAT)
+    for part, at in (("", 0), ("ink-", 2))
+}
 
 
 def colour(role: str) -> str:

@@ -3,6 +3,10 @@
 An arm is the runs that differ only by their seed (fit/trained_run.py). Its means are geometric for
 perplexities, sums for trials and problems, else arithmetic. Arms are compared seed by seed, since
 runs of one seed have the same batches and initial weights.
+
+Only numbers of one measurement (protocol, documents, scored tokens) are compared: of each measure
+of a source and task, that which most lines of a figure have, and of those the newest. The others
+are `apart`.
 """
 
 import math
@@ -22,11 +26,14 @@ from train.fit.trained_run import TrainedRun, group_by_arm, stem
 from train.report.palette import Style, styles
 
 COLUMNS = tuple(field.name for field in fields(Row))
+_NUMBERS = {field.name for field in fields(Row) if "None" in str(field.type)}
 _ABOUT = ("label", "model", "family", "bilevel")  # in addition to the fields of a row
 # The place of a mean: without what identifies a run, and what is averaged over.
 _AT = tuple(name for name in PLACE if name not in ("run", "arm", "seed", "number"))
 _SUMS = ("trials", "problems", "training_skipped_steps", "scrolls_predictions")
-_GEOMETRIC = ("perplexity",)
+_GEOMETRIC = ("perplexity", "long_ppl", "as_averaged_by_")  # beginnings of measures
+_LINE = ("arm", "variant")  # what a figure compares
+_NAMED = ("perplexity", "long_ppl", "accuracy", "answer")  # whose choices are said
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,14 +58,29 @@ class Arm:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Measurements of one measure, that which is compared first, each with the lines that have it.
+
+    partial: measurements that only some seeds of an arm have, by arm: no mean is shown of them.
+    """
+
+    measure: str
+    task: str
+    source: str
+    lines: Mapping[str, Sequence[str]]
+    partial: Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Results:
     """The content of a report; sources, growth: of the data (load.py).
 
-    table: one row per number, with the arm's label in `arm`, the run's own in `label`, and model,
-    family and bilevel; rows of the data have no run.
+    labels: of each run, the arm's and its own. table: one row per number, with these in `arm` and
+    `label`, and model, family and bilevel; rows of the data have no run.
     """
 
     runs: Sequence[TrainedRun]
+    labels: Sequence[tuple[str, str]]
     table: pd.DataFrame
     environments: Sequence[Mapping[str, Any]]
     sources: Mapping[str, Any]
@@ -67,12 +89,15 @@ class Results:
     @cached_property
     def arms(self) -> list[Arm]:
         """Return the arms in the order of their first runs, without those of SCROLLS only."""
-        groups = dict(zip(arm_labels(self.runs), group_by_arm(self.runs), strict=True))
+        groups: dict[str, list[TrainedRun]] = {}
+        for run, (label, _) in zip(self.runs, self.labels, strict=True):
+            groups.setdefault(label, []).append(run)
         task = self.table.measure.str.startswith("scrolls_")
         only = set(self.table[task].arm) - set(self.table[~task & self._evaluated].arm)
-        kept = {label: runs for label, runs in groups.items() if label not in only}
-        looks = styles([(label, runs[0].family, runs[0].bilevel) for label, runs in kept.items()])
-        return [Arm(label=label, runs=runs, style=looks[label]) for label, runs in kept.items()]
+        groups = {label: sorted(runs, key=lambda run: run.seed or 0)
+                  for label, runs in groups.items() if label not in only}  # fmt: skip
+        looks = styles([(name, runs[0].family, runs[0].bilevel) for name, runs in groups.items()])
+        return [Arm(label=name, runs=runs, style=looks[name]) for name, runs in groups.items()]
 
     @property
     def _evaluated(self) -> pd.Series:
@@ -85,12 +110,7 @@ class Results:
     def unmeasured(self) -> list[str]:
         """Return the own labels of the runs that were not evaluated."""
         measured = set(self.table[self._evaluated].label)
-        return [own for arm, own in run_labels(self.runs)
-                if arm in self.looks and own not in measured]  # fmt: skip
-
-    @property
-    def labels(self) -> list[str]:
-        return [label for _, label in run_labels(self.runs)]
+        return [name for arm, name in self.labels if arm in self.looks and name not in measured]
 
     @cached_property
     def looks(self) -> dict[str, Style]:
@@ -102,18 +122,20 @@ class Results:
         rows = self.table[self.table.number.isna() & self.table.arm.isin(self.looks)]
         evaluated = self._evaluated[rows.index]
         trained, rows = rows[~evaluated], rows[evaluated]
-        sizes = [dict(held.groupby("arm").label.nunique()) for held in (trained, rows)]
+        sizes = [dict(part.groupby("arm").label.nunique()) for part in (trained, rows)]
         parts = (trained, pd.concat([rows, over_depths(rows)]))
-        return pd.concat(map(over_seeds, parts, sizes), ignore_index=True)
+        means = pd.concat(map(over_seeds, parts, sizes), ignore_index=True)
+        return means.assign(apart=~compared(means))
+
+    @cached_property
+    def choices(self) -> list[Choice]:
+        """Return what was measured in several ways, with that which is compared first."""
+        return choices_of(self.means, self.table[self.table.arm.isin(self.looks)])
 
     def cells(self, *measures: str, **at: Any) -> pd.DataFrame:
         """Return the means of some measures at a place; None: the field does not apply."""
-        held = [self._by_measure[name] for name in measures if name in self._by_measure]
-        found = pd.concat(held) if len(held) > 1 else held[0] if held else self.means[:0]
-        kept = np.ones(len(found), bool)
-        for name, value in ({"variant": "", "task": "", "step": None} | at).items():
-            kept &= (found[name].isna() if value is None else found[name] == value).to_numpy()
-        return found[kept]
+        rows = pd.concat([self._by_measure.get(name, self.means[:0]) for name in measures])
+        return rows_at(rows, **{"variant": "", "task": "", "step": None, "apart": False} | at)
 
     @cached_property
     def _by_measure(self) -> dict[str, pd.DataFrame]:
@@ -141,61 +163,65 @@ class Results:
         """
         rows = self.table[(self.table.measure == "perplexity") & (self.table.variant == "")]
         rows = rows[(rows.task == "") & rows.step.isna()]
-        one, two = (rows[rows.arm == each.label] for each in (arm, other))
-        both = one.merge(two, on=["source", "length", "seed"], suffixes=("", "_other"))
+        shown = self.cells("perplexity")[["source", "measurement"]].drop_duplicates()
+        rows = rows.merge(shown, on=["source", "measurement"])
+        first, second = (rows[rows.arm == label] for label in (arm.label, other.label))
+        both = first.merge(second, on=["source", "length", "seed"], suffixes=("", "_other"))
         both = both.assign(x=_log(both.value) - _log(both.value_other))
-        made = _means(both.groupby(["source", "length"], sort=False))
-        return made.assign(**{name: np.exp(made[name]) for name in ("value", "low", "high")})
+        means = _means(both.groupby(["source", "length"], sort=False))
+        return means.assign(**{name: np.exp(means[name]) for name in ("value", "low", "high")})
 
 
-def as_table(
-    runs: Sequence[TrainedRun], rows: Sequence[Iterable[Row]], others: Iterable[Row]
-) -> pd.DataFrame:
-    """Return the rows of each run, and those of no run, as one table."""
-    about = [
-        {"run": run.name, "arm": arm, "label": label, "model": run.model_name,
-         "seed": run.seed if isinstance(run.seed, int) else None,
-         "family": run.family, "bilevel": run.bilevel}
-        for run, (arm, label) in zip(runs, run_labels(runs), strict=True)
-    ]  # fmt: skip
-    records = [asdict(row) | own for own, held in zip(about, rows, strict=True) for row in held]
+def rows_at(rows: pd.DataFrame, **at: Any) -> pd.DataFrame:
+    """Return the rows whose fields have these values; None: the field does not apply."""
+    inside = np.ones(len(rows), bool)
+    for name, value in at.items():
+        inside &= (rows[name].isna() if value is None else rows[name] == value).to_numpy()
+    return rows[inside]
+
+
+def as_table(rows: Iterable[Row], **about: Any) -> pd.DataFrame:
+    """Return rows as a table; about: of their run, which replaces fields and adds columns."""
     blank = {"label": "", "model": "", "family": "", "bilevel": None}
-    records += [asdict(row) | blank for row in others]
+    records = [asdict(row) | blank | about for row in rows]
     for record in records:
-        record |= {k: visible(held) for k, held in record.items() if isinstance(held, str)}
+        record |= {name: visible(text) for name, text in record.items() if isinstance(text, str)}
     table = pd.DataFrame(records, columns=[*COLUMNS, *_ABOUT])
-    numbers = {field.name for field in fields(Row) if "None" in str(field.type)}
-    return table.astype({name: "float64" if name in numbers else object for name in table})
+    table = table.astype({name: "float64" if name in _NUMBERS else object for name in table})
+    return table.assign(order=np.arange(len(table)))  # in the journal of a run: the newest is last
+
+
+def about_run(run: TrainedRun, labels: tuple[str, str]) -> dict[str, Any]:
+    """Return the fields of a run's rows that say whose they are."""
+    return {"run": run.name, "arm": labels[0], "label": labels[1], "model": run.model_name,
+            "seed": run.seed if isinstance(run.seed, int) else None,
+            "family": run.family, "bilevel": run.bilevel}  # fmt: skip
 
 
 def run_labels(runs: Sequence[TrainedRun]) -> list[tuple[str, str]]:
     """Return (arm, own label) of each run; the latter is its folder if the arm has several runs."""
-    groups = zip(arm_labels(runs), group_by_arm(runs), strict=True)
-    held = {id(run): (label, len(group)) for label, group in groups for run in group}
-    arms = [held[id(run)] for run in runs]
-    own = labelled([(label if size == 1 else run.label, run.folder)
-                    for run, (label, size) in zip(runs, arms, strict=True)])  # fmt: skip
-    return [(label, name) for (label, _), name in zip(arms, own, strict=True)]
-
-
-def arm_labels(runs: Sequence[TrainedRun]) -> list[str]:
-    """Return the label of each arm of `group_by_arm`: the model, or the folder if fine-tuned."""
     groups = group_by_arm(runs)
+    named = zip(_arm_labels(groups), groups, strict=True)
+    arms = {id(run): (label, len(group)) for label, group in named for run in group}
+    pairs = [arms[id(run)] for run in runs]
+    names = labelled([(label if size == 1 else run.label, run.folder)
+                      for run, (label, size) in zip(runs, pairs, strict=True)])  # fmt: skip
+    return [(label, name) for (label, _), name in zip(pairs, names, strict=True)]
+
+
+def _arm_labels(groups: Sequence[Sequence[TrainedRun]]) -> list[str]:
+    """Return the label of each arm: the model, or the folder if fine-tuned or a checkpoint."""
     folders = [first.folder.resolve() for first, *_ in groups]
     stems = [folder.with_name(stem(first.name, first.seed)) if more else folder
              for folder, (first, *more) in zip(folders, groups, strict=True)]  # fmt: skip
-    taken = Counter(stems)
-    folders = [short if taken[short] == 1 else folder
+    alike = Counter(stems)
+    folders = [short if alike[short] == 1 else folder
                for short, folder in zip(stems, folders, strict=True)]  # fmt: skip
     return labelled([
-        (first.at(folder.name) if _is_named(first) else first.model_name, folder)
+        (first.at(folder.name) if first.step is not None or first.config.get("task")
+         else first.model_name, folder)
         for folder, (first, *_) in zip(folders, groups, strict=True)
     ])  # fmt: skip
-
-
-def _is_named(run: TrainedRun) -> bool:
-    """Return whether a run is labelled by its folder: fine-tuned, or not the trained model."""
-    return run.step is not None or bool(run.config.get("task"))
 
 
 def labelled(named: Sequence[tuple[str, Path]]) -> list[str]:
@@ -204,8 +230,8 @@ def labelled(named: Sequence[tuple[str, Path]]) -> list[str]:
     parts = [[*map(visible, path.resolve().parts)] for _, path in named]
     for depth in range(1, max(map(len, parts), default=0) + 1):
         again = Counter(labels)
-        labels = ["/".join(own[-depth:]) if again[label] > 1 else label
-                  for label, own in zip(labels, parts, strict=True)]  # fmt: skip
+        labels = ["/".join(folders[-depth:]) if again[label] > 1 else label
+                  for label, folders in zip(labels, parts, strict=True)]  # fmt: skip
     turns = [labels[: place + 1].count(label) for place, label in enumerate(labels)]
     return [f"{label} ({number})" if number > 1 else label
             for label, number in zip(labels, turns, strict=True)]  # fmt: skip
@@ -214,12 +240,12 @@ def labelled(named: Sequence[tuple[str, Path]]) -> list[str]:
 def over_depths(rows: pd.DataFrame) -> pd.DataFrame:
     """Return each run's means over depths, or sums of trials, as rows without a depth."""
     deep = rows[rows.depth.notna() & (rows.task != "")]
-    keys = [name for name in deep.columns if name not in ("depth", "value", "low", "high", "note")]
-    groups = deep.groupby(keys, dropna=False, sort=False)
-    made = groups.agg(value=("value", _mean), total=("value", "sum"), note=("note", "first"))
-    made = made.reset_index()
-    made["value"] = made.value.where(~made.measure.isin(_SUMS), made.total)
-    return made.drop(columns="total")
+    rest = ("depth", "value", "low", "high", "note", "order")
+    groups = deep.groupby([name for name in deep if name not in rest], dropna=False, sort=False)
+    means = groups.agg(value=("value", _mean), total=("value", "sum"), note=("note", "first"),
+                       order=("order", "max")).reset_index()  # fmt: skip
+    means["value"] = means.value.where(~means.measure.isin(_SUMS), means.total)
+    return means.drop(columns="total")
 
 
 def over_seeds(rows: pd.DataFrame, sizes: Mapping[str, int]) -> pd.DataFrame:
@@ -229,27 +255,69 @@ def over_seeds(rows: pd.DataFrame, sizes: Mapping[str, int]) -> pd.DataFrame:
     """
     alone = rows.arm.map(sizes) == 1
     several = rows[~alone]
-    geometric = several.measure.isin(_GEOMETRIC)
-    several = several.assign(x=_log(several.value).where(geometric, several.value))
-    made = _means(several.groupby(["arm", *_AT], dropna=False, sort=False))
-    made = made[made.seeds == made.arm.map(sizes)]  # a mean over fewer seeds is not comparable
+    logs = _log(several.value).where(several.measure.str.startswith(_GEOMETRIC), several.value)
+    means = _means(several.assign(x=logs).groupby(["arm", *_AT], dropna=False, sort=False))
+    means = means[means.seeds == means.arm.map(sizes)]  # over fewer seeds it is not comparable
     ends = ["value", "low", "high"]
-    geometric = made.measure.isin(_GEOMETRIC)
-    logs = made[ends].clip(upper=709)  # whose exponential a float still holds
-    made[ends] = made[ends].where(~geometric, np.exp(logs), axis=0)
-    made[ends[1:]] = made[ends[1:]].where(made.unit != "share", made[ends[1:]].clip(0.0, 1.0))
-    sums = made.measure.isin(_SUMS)
-    made["value"] = made.value.where(~sums, made.total)
-    made[ends[1:]] = made[ends[1:]].where(~sums)
-    kept = ["arm", *_AT, *ends, "note", "seeds"]
-    return pd.concat([rows[alone].assign(seeds=1)[kept], made[kept]], ignore_index=True)
+    powers = np.exp(means[ends].clip(upper=709))  # whose exponential a float still holds
+    means[ends] = means[ends].where(~means.measure.str.startswith(_GEOMETRIC), powers, axis=0)
+    means[ends[1:]] = means[ends[1:]].where(means.unit != "share", means[ends[1:]].clip(0.0, 1.0))
+    sums = means.measure.isin(_SUMS)
+    means["value"] = means.value.where(~sums, means.total)
+    means[ends[1:]] = means[ends[1:]].where(~sums)
+    columns = ["arm", *_AT, *ends, "note", "order", "seeds"]
+    return pd.concat([rows[alone].assign(seeds=1)[columns], means[columns]], ignore_index=True)
+
+
+def _panels(means: pd.DataFrame) -> pd.Series:
+    """Return which figure each row is for: of plain models, of variants of a model, of steps."""
+    variants = means.arm.where(means.variant != "", "")
+    parts = (means.measure, means.task, means.source, variants, means.step.notna().astype(str))
+    return pd.Series(list(zip(*parts, strict=True)), index=means.index, dtype=object)
+
+
+def _ranked(means: pd.DataFrame) -> list[str]:
+    """Return the measurements of a panel: those of most lines first, then the newest."""
+    newest = means.groupby([*_LINE, "measurement"], sort=False).order.max()
+    ages = newest.groupby([*_LINE]).rank(ascending=False)  # 1: the newest of the line
+    ages = ages.groupby("measurement", sort=False).agg(["size", "max", "mean"])
+    ages = ages.sort_values(["size", "max", "mean"], ascending=[False, True, True], kind="stable")
+    return [str(name) for name in ages.index]
+
+
+def compared(means: pd.DataFrame) -> pd.Series:
+    """Return a mask of the rows that are compared: of each figure those of one measurement."""
+    panels, shown = _panels(means), pd.Series(True, index=means.index)
+    for _, rows in means.groupby(panels, sort=False):
+        if rows.measurement.nunique() > 1:
+            shown[rows.index] = rows.measurement == _ranked(rows)[0]
+    return shown
+
+
+def choices_of(means: pd.DataFrame, table: pd.DataFrame) -> list[Choice]:
+    """Return what figures hold several measurements of; table: the rows of single runs."""
+    plain, choices = means[(means.variant == "") & means.step.isna()], []
+    table = table[(table.variant == "") & table.step.isna() & table.measure.isin(_NAMED)]
+    for names, runs in table.groupby(["measure", "task", "source"], sort=False):
+        rows = rows_at(plain, **dict(zip(("measure", "task", "source"), names, strict=True)))
+        lines = {by: rows[rows.measurement == by].arm.drop_duplicates().tolist()
+                 for by in (_ranked(rows) if len(rows) else ())}  # fmt: skip
+        partial = {arm: [by for by in group.measurement.unique() if arm not in lines.get(by, ())]
+                   for arm, group in runs.groupby("arm", sort=False)}  # fmt: skip
+        partial = {arm: rest for arm, rest in partial.items() if rest}
+        if len(lines) > 1 or partial:
+            choices.append(Choice(**dict(zip(("measure", "task", "source"), names, strict=True)),
+                                  lines=lines, partial=partial))  # fmt: skip
+    return choices
 
 
 def _means(groups: Any) -> pd.DataFrame:
     """Return the mean of x in each group with its interval; NaN if any x is not finite."""
-    made = groups.agg(value=("x", _mean), half=("x", _half), total=("value", "sum"),
-                      seeds=("x", "size"), note=("note", "first")).reset_index()  # fmt: skip
-    return made.assign(low=made.value - made.half, high=made.value + made.half)
+    means = groups.agg(
+        value=("x", _mean), half=("x", _half), total=("value", "sum"), seeds=("x", "size"),
+        note=("note", "first"), order=("order", "mean"),
+    ).reset_index()  # fmt: skip
+    return means.assign(low=means.value - means.half, high=means.value + means.half)
 
 
 def _mean(values: pd.Series) -> float:

@@ -73,8 +73,8 @@ def pass_attention(
     # No query has keys beyond the first pass.
     if torch.equal(ranges[0].start, where((Pass(),))[0].start):
         view = see(part=passes[0], met=ranges[0], k_at=k_at, keys=everything)
-        asked: Path = "auto" if path == "chunked" else path
-        plain = choose_attention(bias=view.bias(), q_at=q_at, k_at=k_at, path=asked)
+        chosen: Path = "auto" if path == "chunked" else path
+        plain = choose_attention(bias=view.bias(), q_at=q_at, k_at=k_at, path=chosen)
         return functools.partial(_plain, view=view, attend=plain)
     beyond = scheme.far.beyond(k_at)
     if path == "eager":
@@ -166,15 +166,15 @@ def members(
     beyond: Bool[Tensor, "batch key"] | None = None,
 ) -> list[Bool[Tensor, "batch query key"]]:
     """Return the pairs of each pass by its definition: the reference of `key_ranges`."""
-    found: list[Tensor] = []
+    nodes: list[Tensor] = []
     left = allowed
     for part in passes:
         inside = left
         if part.first is not None:
             inside = left & (ids[:, None, :] >= part.first[:, :, None])
         left = left & ~inside
-        found.append(inside if beyond is None or not found else inside & beyond[:, None])
-    return found
+        nodes.append(inside if beyond is None or not nodes else inside & beyond[:, None])
+    return nodes
 
 
 def eager_passes(

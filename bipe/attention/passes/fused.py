@@ -76,9 +76,9 @@ def fused_passes(
     rows = () if row is None else tuple(view.own(row) for view in views)
     plan = _Plan(views=views, blocks=blocks, row=row, rows=rows)
     # No query looks past the ends of a view: only its own keys and values are needed.
-    found = _Fused.apply(plan, *(x for view in views for x in view.turned(q, k, v)))
-    assert isinstance(found, Tensor)
-    return found[..., : v.shape[-1]]
+    output = _Fused.apply(plan, *(x for view in views for x in view.turned(q, k, v)))
+    assert isinstance(output, Tensor)
+    return output[..., : v.shape[-1]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,13 +122,13 @@ class _Fused(torch.autograd.Function):
         out = q.new_empty(batch, time, head, v.shape[-1]).transpose(1, 2)
         log_sum = q.new_empty(q.shape[:3], dtype=kernel_dtype(q))
         for block in plan.blocks:
-            found = []
+            outputs = []
             for part in block.parts:  # at least one: a query sees itself
                 here, there = plan.places(block, part)
                 q, k, v = tensors[3 * part.view : 3 * part.view + 3]
                 mask, causal = plan.mask(block, part, q), part.kind == "causal"
-                found.append(kernel_forward(q[here], k[there], v[there], mask, causal=causal))
-            out[here], log_sum[here] = functools.reduce(merged, found)
+                outputs.append(kernel_forward(q[here], k[there], v[there], mask, causal=causal))
+            out[here], log_sum[here] = functools.reduce(merged, outputs)
         ctx.plan = plan
         ctx.save_for_backward(out, log_sum, *tensors)
         return out
@@ -156,7 +156,7 @@ def blocks_of(views: list[View], *, chunk: int = CHUNK) -> list[Block]:
     """Return the blocks that the kernel runs on; rows with the same ranges run together."""
     starts, stops = ([view.met[end].tolist() for view in views] for end in (0, 1))
     batch, n_query = views[0].met.start.shape
-    same = all(row == each[0] for each in (*starts, *stops) for row in each[1:])
+    same = all(row == ids[0] for ids in (*starts, *stops) for row in ids[1:])
     groups = [slice(0, batch)] if same else [slice(row, row + 1) for row in range(batch)]
     blocks = []
     for rows, begin in itertools.product(groups, range(0, n_query, chunk)):
@@ -202,7 +202,7 @@ def flex_passes(views: list[View]) -> Attention:
     first = views[0]
     at = [view.k_at[view.keys] for view in views]
     ids: dict[str, Any] = {name: torch.cat([getattr(x, name) for x in at], 1) for name in IDS}
-    levels = (torch.cat(each, 1) for each in zip(*(x.levels for x in at), strict=True))
+    levels = (torch.cat(ids, 1) for ids in zip(*(x.levels for x in at), strict=True))
     k_at = replace(at[0], **ids, levels=tuple(levels))
     score = score_mod(first.scheme.bias(first.q_at, k_at))
     ranges, keys = [], 0
@@ -217,8 +217,8 @@ def flex_passes(views: list[View]) -> Attention:
 
     def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         qs, *rest = zip(*(view.turned(q, k, v) for view in views), strict=True)
-        found: Tensor = kernel(qs[0], *(torch.cat(x, 2) for x in rest), mask=mask, score=score)
-        return found[..., : v.shape[-1]]
+        output: Tensor = kernel(qs[0], *(torch.cat(x, 2) for x in rest), mask=mask, score=score)
+        return output[..., : v.shape[-1]]
 
     return attend
 
@@ -226,11 +226,11 @@ def flex_passes(views: list[View]) -> Attention:
 def _mask(ranges: list[Range], *, keys: int) -> BlockMask:
     """Return the kernel's mask: the pairs in any of the ranges."""
     begin = torch.arange(0, keys, BLOCK, device=ranges[0].start.device)
-    found = []
+    masks = []
     for start, stop in ranges:
         least, most = by_block(start, amount=keys).amin(-1), by_block(stop, amount=0).amax(-1)
-        found.append((least[..., None] < begin + BLOCK) & (most[..., None] > begin))
-    seen = torch.stack(found).any(0)
+        masks.append((least[..., None] < begin + BLOCK) & (most[..., None] > begin))
+    seen = torch.stack(masks).any(0)
 
     lengths = (ranges[0].start.shape[1], keys)
     blocks = ordered(seen[:, None])

@@ -97,8 +97,8 @@ class View:
         ids = None
         if q_ids is not None and k_ids is not None:
             ids = q_ids.expand_as(q_at.document), k_ids.expand_as(k_at.document)
-        found: Bias | None = self.scheme.bias(q_at, k_at, ids=ids)
-        return found
+        bias: Bias | None = self.scheme.bias(q_at, k_at, ids=ids)
+        return bias
 
 
 def key_ranges(
@@ -115,19 +115,19 @@ def key_ranges(
     span = ids.amax() - least + 1
     before = document_runs(document) * span
     order = before + ids - least
-    own = before[:, n_key - n_query :]
+    recent = before[:, n_key - n_query :]
     stop = torch.arange(n_key - n_query, n_key, device=ids.device) + 1
     stop = stop.expand(document.shape[0], n_query)
-    found = []
+    ranges = []
     for part in passes:
-        wanted = own
+        wanted = recent
         if part.first is not None:
             # There is no key below the first id of the row, and none above the last one.
-            wanted = own + torch.minimum((part.first - least).clamp(min=0), span)
+            wanted = recent + torch.minimum((part.first - least).clamp(min=0), span)
         start = torch.minimum(torch.searchsorted(order, wanted.contiguous()), stop)
-        found.append(Range(start, stop))
+        ranges.append(Range(start, stop))
         stop = start
-    return found
+    return ranges
 
 
 def gathered(kept: Bool[Tensor, "batch key"], met: Range) -> tuple[Int[Tensor, "batch _"], Range]:
@@ -139,7 +139,7 @@ def gathered(kept: Bool[Tensor, "batch key"], met: Range) -> tuple[Int[Tensor, "
     index = kept.byte().argsort(descending=True, stable=True)[:, : max(1, int(count.max()))]
     place = torch.arange(index.shape[1], device=kept.device)
     order = torch.where(place < count, index, kept.shape[1])
-    start, stop = (torch.searchsorted(order, each.contiguous()) for each in met)
+    start, stop = (torch.searchsorted(order, ids.contiguous()) for ids in met)
     return index, Range(start, stop)
 
 

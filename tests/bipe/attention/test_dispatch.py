@@ -1,6 +1,9 @@
 """The table of paths: what is chosen for what, on devices that are not here as well."""
 
+import dataclasses
+
 import pytest
+import torch
 
 from bipe.attention.dispatch import (
     BY_DOCUMENT_FROM,
@@ -10,6 +13,18 @@ from bipe.attention.dispatch import (
     Case,
     choose_rule,
 )
+from tests.bipe.conftest import random_batch, small_decoder
+
+
+@pytest.mark.parametrize("path", ["bias_row", "banded", "exact_banded"])
+def test_a_path_that_trains_no_gates_is_refused_where_they_are_trained(path):
+    model = small_decoder("flat_fox", attention=path)
+    tokens, at = random_batch(1, 9, seed=0)
+    at = dataclasses.replace(at, packed=False)
+    with torch.no_grad():
+        torch.testing.assert_close(model(tokens, at), small_decoder("flat_fox")(tokens, at))
+    with pytest.raises(ValueError, match="set attention=auto"):
+        model(tokens, at)
 
 
 def case(**given):

@@ -4,6 +4,7 @@ python elsewhere.py THREADS FOLDER ...    loads each by its modeling_bipe.py; wr
 """
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import torch
@@ -11,6 +12,20 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, pipeline
 
 MISSING = ("bipe", "segmenters", "train", "jaxtyping")
 TEXT = "He left. She stayed!"
+
+
+def in_threads(calls, *, rounds, threads=8):
+    """Return how many calls give other tensors in several threads than one after another."""
+    expected = [call() for call in calls]
+
+    def differs(at):
+        with torch.set_grad_enabled(grad):
+            made = calls[at % len(calls)]()
+        return not all(map(torch.equal, made, expected[at % len(calls)]))
+
+    grad = torch.is_grad_enabled()
+    with ThreadPoolExecutor(threads) as pool:
+        return sum(pool.map(differs, range(rounds * len(calls))))
 
 
 @torch.no_grad()
@@ -31,6 +46,8 @@ def answers(model):
         "vectors": {"inputs_embeds": vectors, "segment_marks": marks},
     }
     made = {name: model(**given).logits for name, given in passes.items()}
+    calls = [lambda given=given: [model(**given).logits] for given in passes.values()]
+    made["wrong in threads"] = torch.tensor(in_threads(calls, rounds=160))
     made["padded"] = made["padded"][:, 7:]
     generations = {
         "greedy, padded": {"inputs": ids * mask, "attention_mask": mask},

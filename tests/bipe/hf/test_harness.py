@@ -1,6 +1,7 @@
 """lm-evaluation-harness with our models: its numbers are those of our own decoder and marks."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,9 +14,10 @@ from bipe.generation import generate
 from tests.bipe.hf.conftest import tokenizer_of
 from train.cli import main
 from train.commands.after.converting import to_hf
-from train.commands.after.lm_eval import _allowed
 from train.evals.probes.answers import postprocessed, string_match
 from train.evals.rows import FILE, Journal
+from train.launch.commands import find
+from train.launch.reader import read
 
 pytest.importorskip("lm_eval")
 pytestmark = [
@@ -92,7 +94,9 @@ def test_its_loglikelihood_is_ours_in_batches_of_one_and_eight(run, folder):
         model = harness_of(folder, batch_size=size)
         assert loglikelihoods(model) == expected
     # With the marks of another rule this bar could not be passed.
-    model.model.marks_of = lambda ids, *_, **__: torch.zeros_like(ids).byte()
+    model.model.rule_of_marks = lambda *_: SimpleNamespace(
+        marks=lambda ids, **_: torch.zeros_like(ids).byte()
+    )
     assert loglikelihoods(model) != expected
 
 
@@ -180,12 +184,13 @@ def test_a_run_is_measured_and_its_report_has_the_results(run, tmp_path, capsys)
 def test_words_are_refused_or_told(capsys):
     for words, said in (
         (["nowhere", "--tasks", "x"], "contains no trained run"),
-        ([], "usage: bipe"),
+        ([], "bipe lm-eval --help"),
     ):
-        assert main(["lm-eval", *words]) == (2 if words else 0)
+        assert main(["lm-eval", *words]) == 2
         assert said in "".join(capsys.readouterr())
-    words = ["--tasks", "x", "allowed_targets=[ours, theirs]"]
-    assert _allowed(words) == (words[:2], ["ours", "theirs"])
+    words = read(*find(["lm-eval", "RUN", "--tasks", "x", "allowed_targets=[ours, theirs]"]))
+    assert (words.places, words.rest) == (("RUN",), ("--tasks", "x"))
+    assert words.keys == {"allowed_targets": "[ours, theirs]"}
 
 
 def test_a_segmenter_of_ones_own_is_let_in_as_it_was(run, tmp_path, monkeypatch):

@@ -108,6 +108,7 @@ def vectors(model):
 
 
 FEW = {"segment_marks": 0 * IDS[:, :1]}
+FEW_IDS = "of 16 tokens are needed, but only 1 have segment_marks and 8 have ids"
 REFUSED = [
     (lambda m: m(inputs_embeds=vectors(m)), "inputs_embeds have no ids"),
     (lambda m: m.generate(inputs_embeds=vectors(m)), "generate needs input_ids"),
@@ -118,7 +119,7 @@ REFUSED = [
     (lambda m: m.generate(IDS, segmentation="exact"), r"model.follow\(tokenizer\).*bipe.hf first$"),
     (lambda m: m.generate(IDS, segmentation="exactly"), "must be 'table' or 'exact', was: 'exac"),
     (lambda m: TABLE.packed(size=8), r"vocabulary \(8\), was: 64"),
-    (lambda m: m._so_far(IDS, 9, None, IDS[:, :1]), "but only 1 have segment_marks and 8 have ids"),
+    (lambda m: m.prepare_inputs_for_generation(IDS, past_key_values=cache(m), **FEW), FEW_IDS),
 ]
 
 

@@ -78,6 +78,7 @@ def test_a_model_answers_the_same_without_bipe(elsewhere_folders, name):
         assert made.pop("ids").tolist() == tokenizer(elsewhere.TEXT)["input_ids"]
         assert made.pop("written").startswith(elsewhere.TEXT)
     assert made.keys() == expected.keys()
+    assert made["wrong in threads"] == 0
     assert [key for key in made if not torch.equal(made[key], expected[key])] == []
     again = AutoModelForCausalLM.from_pretrained(f"{home / name}-again")
     assert type(again) is type(model)

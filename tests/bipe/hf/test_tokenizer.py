@@ -243,5 +243,6 @@ def test_a_segmenter_chosen_for_each_document_generates_by_the_table_and_exactly
             model.generate(**made, max_new_tokens=4, do_sample=False, segmentation=segmentation)
         if "*" not in prompt:  # Markdown needs the whole text
             model.config.segmentation = "exact"
-            found = model.marks_of(made["input_ids"], whole=True)
+            rule = model.rule_of_marks("exact", made["input_ids"].device)
+            found = rule.marks(made["input_ids"], whole=True)
             assert torch.equal(found, made["segment_marks"].byte())

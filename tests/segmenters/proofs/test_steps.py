@@ -7,8 +7,11 @@ theory begin (paragraph, section).
 import pytest
 
 import segmenters
-from tests.segmenters.record_samples import marked_in, plain, typed, with_marks
-from tests.segmenters.texts import pieces
+from segmenters.base import UNCLOSED, tallied
+from segmenters.code.parsed import cure
+from segmenters.registry import LANGUAGES, of_kind
+from tests.segmenters.samples import marked_in, plain, typed, with_marks
+from tests.segmenters.texts import logical, pieces
 
 MARKED = {
     segmenters.Coq(): [
@@ -179,6 +182,29 @@ def test_steps_end_where_marked(segmenter, marked):
     assert pieces(marked.replace("@@", ""), segmenter) == marked.split("@@")
 
 
+# Others of kinds that were reported, of statements of code too.
+SIBLINGS = marked_in("siblings.txt")
+
+
+def named(name):
+    return logical(name) if name in LANGUAGES else of_kind(name)
+
+
+@pytest.mark.parametrize(("name", "marked"), SIBLINGS)
+def test_what_is_like_a_reported_case_is_cut_alike(name, marked):
+    assert pieces(marked.replace("@@", ""), named(name)) == marked.split("@@")
+
+
+def test_what_is_never_closed_is_given_up_and_counted():
+    proof = "Lemma a : b.\nProof. auto. Qed.\n" * 4000
+    for opening in ('(* 6" wide.\n', "(* never closed\n", "Elpi Query lp:{{ {\n"):
+        with tallied() as rules:
+            steps = pieces(opening + proof, segmenters.Coq())
+        assert len(steps) > 8000 and max(map(len, steps)) < 33_000
+        assert rules[UNCLOSED] == max(map(len, steps)) // 2**15 * 2**15
+        assert cure(UNCLOSED)
+
+
 def test_only_the_next_character_is_read_where_a_terminator_needs_it():
     for name, reads in (("ChainOfThought", 1), ("Coq", 1), ("Metamath", 1), ("Lean", 2)):
         assert getattr(segmenters, name)().lookahead == reads, name
@@ -203,7 +229,7 @@ def test_lemmas_and_theories_begin_here(segmenter):
     assert with_marks(text, segmenter.levels(text)[1:]) == LEVELS[segmenter]
 
 
-# Typed as `record_samples` says; a segment that starts a turn is one of two levels.
+# Typed as `samples` says; a segment that starts a turn is one of two levels.
 TEMPLATES = [
     "<|im_start|>user\n@@Is it? @@Tell me.<|im_end|>\n@#<|im_start|>assistant\n"
     "@@<think>\n@@Hmm. @@So.\n@@</think>\n@@It is\n\\[ 4. \\]\n<|im_end|>\n",

@@ -153,7 +153,7 @@ def chains(tmp_path_factory):
     words = (f"out={folder}", f"{reader}.documents=400", "steps=2", "schedule.warmup=1")
     words += ("evaluate.arithmetic.problems=5", "rows.validation_rows=4")
     words += ("evaluate.arithmetic.operators=[2,3]",)
-    run_command("prepare", composed(*words))
+    run_command("prepare", composed(*words, command="prepare"))
     return words, folder
 
 

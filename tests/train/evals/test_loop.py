@@ -6,7 +6,6 @@ While training: the numbers of `bipe evaluate`, and a training that is left alon
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import lightning
 import pytest
@@ -14,7 +13,8 @@ import pytest
 from bipe import Decoder, DecoderConfig
 from bipe.checkpoint import save_model
 from tests.train.studies import back_to, curve, pretrain, same_weights
-from train.evals.loop import Cell, Measurement, Subject, _Meter, _Planned, measure
+from train.evals.live import _values
+from train.evals.loop import Cell, Measurement, Subject, measure
 from train.evals.rows import FILE, Journal, Row, left_out
 from train.fit.checkpoints import Place
 from train.fit.trained_run import read_run
@@ -131,22 +131,6 @@ def test_what_is_left_out_is_named_once_and_never_tried_again(tmp_path, capsys, 
     assert (row.length, row.value, row.note) == (101, None, "too long")
 
 
-def test_the_time_left_goes_by_cells_of_the_same_kind_and_length():
-    subject = subject_of(SimpleNamespace(name="r", step=None))
-    kinds = ("a", 64), ("a", 64), ("a", 128), ("b", 128)
-    costs = [(kind, {"cost": cost, "length": cost}) for kind, cost in kinds]
-    cells = [
-        _Planned(subject=subject, kind=kind, cell=Cell(name="c", depends_on=0, measure=[], **cost))
-        for kind, cost in costs
-    ]
-    meter = _Meter(cells)
-    with meter.bar:
-        meter.done(cells[0], 1.0)
-        assert meter.seconds_left() == pytest.approx(1 + 2 + 2)  # all at one speed so far
-        meter.done(cells[2], 8.0)
-        assert meter.seconds_left() == pytest.approx(1 + 128 * 9 / 192)
-
-
 EVERY_2 = ("callbacks=evaluation", "callbacks.evaluation.every=2", "evaluate.probes=[]")
 
 
@@ -163,6 +147,7 @@ def live(run):
     return {(row.step, row.length): row.value for row in rows if row.step is not None}
 
 
+@pytest.mark.slow
 def test_the_training_is_the_same_and_a_resumed_run_measures_nothing_twice(bipe, smoke, tmp_path):
     own = ("+callbacks.mine._target_=tests.train.evals.test_loop.Seen", "allowed_targets=[tests]")
     plain = pretrain(*smoke, *own, "name=plain")
@@ -187,3 +172,9 @@ def test_the_training_is_the_same_and_a_resumed_run_measures_nothing_twice(bipe,
     assert status == 0, err
     page = (tmp_path / "report.html").read_text()
     assert "Against the tokens seen" in page and 'id="live"' in page
+
+
+def test_accuracies_of_several_numbers_of_operators_have_names_of_their_own():
+    rows = [Row(measure="answer", source="proofs", task="arithmetic", value=n / 8, operators=n,
+                unit="share") for n in (2, 4)]  # fmt: skip
+    assert _values(rows) == {"answer/proofs/arithmetic/2": 0.25, "answer/proofs/arithmetic/4": 0.5}

@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 from segmenters import ArithmeticSteps, Newline
 from train.data.preparing.statistics import Lengths
 from train.data.tokenizing.vocabulary import LoadTokenizer
-from train.evals.probes.haystack import Texts
+from train.evals.probes.trials import Texts
 from train.evals.statistics import Counted, Separators, by_chance, growth, histograms, js_distance
 
 

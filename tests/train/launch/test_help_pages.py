@@ -9,23 +9,32 @@ from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
 
 from train.cli import main
-from train.launch import completion
+from train.launch import help_pages
 from train.launch.commands import COMMANDS, COMPOSED, find
 from train.launch.help_pages import groups, help_page, keys, options
-from train.launch.words import read
+from train.launch.reader import read
 
 LINES = 40
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_is_one_page_and_says_how_to_call_it(command, capsys):
-    try:
-        assert main([*command.split(), "--help"]) == 0
-    except SystemExit as end:  # argparse
-        assert end.code == 0
+    assert main([*command.split(), "--help"]) == 0
     shown = capsys.readouterr().out
     assert f"bipe {command}" in shown
     assert len(shown.splitlines()) <= LINES
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_name_of_an_option_means_one_option(command):
+    options = COMMANDS[command].options
+    names = [*options, *(option.short for option in options.values() if option.short)]
+    assert len(names) == len(set(names))
+
+
+def test_p_of_generate_is_the_prompt():
+    words = read(find(["generate"])[0], ["RUN", "-p", "a = b"])
+    assert "generate.prompt=a = b" in words.overrides and not words.has("package")
 
 
 def test_help_shows_every_key_of_the_configuration():
@@ -48,8 +57,7 @@ def test_a_page_names_what_there_is_and_its_examples_are_words_that_are_read(com
         words = shlex.split(example.replace("-m train.cli", "bipe"), comments=True)
         own, rest = find(words[words.index("bipe") + 1 :])
         assert own.word == COMMANDS[command].word
-        if not {word.partition("=")[0] for word in rest} & own.elsewhere.keys():
-            assert read(own, rest).words == tuple(rest)
+        assert read(own, rest).typed == tuple(rest)
     page = COMMANDS[command]
     text = help_page(page, [])
     for section in page.sections:
@@ -102,6 +110,8 @@ def test_help_of_a_group_and_of_a_key(capsys):
         ("bipe pretrain ste", ["steps="]),
         ("bipe pretrain seed=1 encoding=bipe_", ["encoding=bipe_alibi", "encoding=bipe_rope"]),
         ("bipe pretrain --help evaluate.probing.t", ["evaluate.probing.trials"]),
+        ("bipe segment --st", ["--stats"]),
+        ("bipe convert RUN to=", ["to=hf", "to=bipe"]),
         ("bipe segment fil", []),
     ],
 )
@@ -119,7 +129,7 @@ def test_bash_completes_by_the_script(breaks, monkeypatch, tmp_path):
     offered.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     line = "bipe pretrain encoding=bipe_r"
-    script = f"""{completion.SCRIPTS["bash"]}
+    script = f"""{help_pages.SCRIPTS["bash"]}
 compopt() {{ :; }}
 COMP_LINE='{line}' COMP_POINT={len(line)} COMP_WORDBREAKS='{breaks}'
 _bipe; echo "${{COMPREPLY[@]}}" """

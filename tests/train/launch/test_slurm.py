@@ -2,12 +2,14 @@
 
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,7 +17,7 @@ from tests.train.studies import curve, losses, pretrain, same_weights
 from train.disk.files import read_numbers
 from train.fit import runs
 from train.launch.slurm import Slurm, _wait
-from train.launch.trials import Trial
+from train.launch.sweeps import Trial
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = Path(__file__).with_name("standin_slurm.py")
@@ -66,6 +68,8 @@ def test_the_script_holds_the_options_and_the_words(bipe, tmp_path):
     ):
         assert f"#SBATCH --{line}\n" in out
     assert "#SBATCH --requeue\n" in out
+    _, never, _ = bipe("pretrain", *words, "steps=7", "launch.requeue=0")
+    assert "#SBATCH --no-requeue\n" in never and "--requeue\n" not in never
     assert "\nmodule load x\n" in out
     assert " steps=7 if_exists=overwrite launch=local ;;" in out
     assert '-gt 0 ]; then set -- "$@" if_exists=auto; fi' in out
@@ -78,7 +82,10 @@ def test_the_script_of_a_sweep_is_an_array_with_a_name_for_each_trial(bipe):
     status, out, _ = bipe("pretrain", *words, "--dry-run")
     assert status == 0
     assert "#SBATCH --array=0-3%3\n" in out
-    assert "seed=1 ++optimizer.lr=0.01 name=bipe_rope_lr0.01_seed1 launch=local ;;" in out
+    (line,) = (line for line in out.splitlines() if line.startswith("  3) set -- "))
+    words = shlex.split(line.partition(" -- ")[2])
+    assert {"seed=1", "++optimizer.lr=1e-2", "launch=local"} <= {*words}
+    assert "name='bipe_rope_optimizer.lr=1e-2_seed1'" in words
     assert subprocess.run(["bash", "-n"], input=out, text=True).returncode == 0
 
 
@@ -166,7 +173,8 @@ def test_a_job_is_queued_again_after_a_checkpoint_unless_it_was_cancelled(
 
 def test_who_waits_gets_the_status_of_the_first_task_that_failed(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("train.launch.slurm.queued", lambda job: False)
-    trials = [Trial(words=(), changes={}, config={"out": "runs"}, name=name) for name in "abc"]
+    trials = [Trial(words=(), changes={}, composed=SimpleNamespace(out="runs"), name=name)
+              for name in "abc"]  # fmt: skip
     (tmp_path / "5_0.status").write_text("0\n")
     (tmp_path / "5_1.status").write_text("2\n")
     assert _wait(Slurm(logs=str(tmp_path), poll_seconds=0.001), "5", trials) == 2

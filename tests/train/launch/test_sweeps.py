@@ -26,7 +26,7 @@ def folders(tmp_path):
 def test_a_sweep_is_checked_whole_before_its_first_run(bipe, folders):
     for swept, told in (
         ("optimizer.lr=1e-3,-1", "optimizer.lr=-1: optimizer.lr must be above 0, was: -1"),
-        ("steps=1,x", "bipe: steps=x: 2 errors:"),
+        ("steps=1,x", "bipe: steps=x: steps must be int, was: 'x'"),
         ("row_length=64,10000000", "row_length=10000000: row_length must be at most"),
         ("seed=1,1", "would be the same for 2 trials"),
     ):
@@ -64,12 +64,12 @@ def test_a_trial_that_fails_is_named_and_the_others_are_trained(data, tmp_path):
     words += ("trainer=ddp", "rows.micro_batch=2", *TWO)
     status, err = swept(*words, data=data, out=tmp_path)
     assert status == 2, err
-    assert "bipe: optimizer.lr=1e+30: " in err
+    assert "bipe: optimizer.lr=1e30: " in err
     assert "loss or gradient was not finite for 1 steps" in err
     assert "bipe: 1 of 2 trials failed" in err
     assert "Traceback" not in err
-    assert (tmp_path / "bipe_rope_lr0.001" / "model").exists()
-    assert not (tmp_path / "bipe_rope_lr1e+30" / "model").exists()
+    assert (tmp_path / "bipe_rope_optimizer.lr=1e-3" / "model").exists()
+    assert not (tmp_path / "bipe_rope_optimizer.lr=1e30" / "model").exists()
 
 
 @pytest.mark.slow
@@ -82,7 +82,7 @@ def test_a_trial_whose_process_is_killed_fails_the_sweep(data, tmp_path, monkeyp
     status, err = swept(*words, data=data, out=tmp_path, real=True)
     assert status == 1, err
     assert "bipe: optimizer.lr=0.5: " in err and "bipe: 1 of 2 trials failed" in err
-    assert (tmp_path / "bipe_rope_lr0.001" / "model").exists()
+    assert (tmp_path / "bipe_rope_optimizer.lr=1e-3" / "model").exists()
 
 
 WORDS = ("-m", "hydra/sweeper=optuna", "steps=3", "optimizer.lr=tag(log, interval(1e-4, 1e-2))")
@@ -113,7 +113,33 @@ def test_a_search_goes_on_with_the_trial_that_was_cut_off(bipe, tmp_path):
     assert [name.rpartition("_")[2] for name in sorted(found, key=lambda n: n[-1])] == [
         "trial0", "trial1", "trial2",
     ]  # fmt: skip
-    assert all("_lr0.00" in name for name in found)
+    assert all("_optimizer.lr=0.00" in name for name in found)
+
+
+@pytest.mark.slow
+def test_a_search_that_is_resumed_tries_what_it_would_have_tried(bipe, tmp_path):
+    for out, budgets in (("whole", [3]), ("resumed", [1, 3])):
+        for budget in budgets:
+            words = (*WORDS, f"out={tmp_path / out}", f"hydra.sweeper.n_trials={budget}")
+            assert bipe("pretrain", *words)[0] == 0
+    whole, resumed = ([trial.params for trial in study_of(tmp_path / out).trials]
+                      for out in ("whole", "resumed"))  # fmt: skip
+    assert whole == resumed and len({str(params) for params in whole}) == 3
+    for other, told in (
+        ("encoding=alibi", "had encoding="),
+        ("clip=interval(0.5,2.0)", "had clip="),
+        ("hydra.sweeper.direction=maximize", "must be minimize"),
+    ):
+        status, out, err = bipe("pretrain", *words, other)
+        assert (status, out) == (2, "") and told in err and "study_name" in err
+    assert "best of 3" in bipe("pretrain", *words)[1]
+
+
+def test_the_trials_of_a_search_may_be_in_a_database(bipe, tmp_path):
+    database = f"sqlite:///{tmp_path / 'search.db'}"
+    words = (*WORDS, f"hydra.sweeper.storage={database}", "hydra.sweeper.n_trials=1")
+    assert bipe("pretrain", *words)[0] == 0
+    assert len(optuna.load_study(study_name="bipe", storage=database).trials) == 1
 
 
 def test_a_trial_that_diverges_is_pruned_and_named(bipe, tmp_path):
@@ -134,6 +160,7 @@ def test_a_search_of_nothing_or_without_a_validation_loss_is_refused(bipe, tmp_p
         status, _, err = bipe("pretrain", *words)
         assert status == 2 and told in err
         assert runs_in(tmp_path) == []
+    assert bipe("pretrain", *WORDS, "hydra.sweeper.n_trials=2")[0] == 0  # mended
 
 
 OWN = "_target_: bipe.encodings.RoPE\nhead_width: 16\ntheta: 70.0\n"
@@ -149,8 +176,10 @@ def named(tmp_path, data):
     def found(*words):
         if "-m" not in words:
             return composition.composed(typed("pretrain", *own, *words)).name
-        with sweeps.composed_sweep(typed("pretrain", *own, *words)) as made:
-            return [trial.name for trial in made.trials([*sweeps.combinations(made)])]
+        words = typed("pretrain", *own, *words)
+        with composition.opened(words) as overrides:
+            made = sweeps.Sweep.of(words, overrides)
+            return [trial.name for trial in made.trials([*made.combinations()])]
 
     return found
 
@@ -159,16 +188,15 @@ def named(tmp_path, data):
     ("words", "name"),
     [
         ("", "bipe_rope"),
-        ("encoding=hirope", "hirope"),
         ("encoding=hirope_window", "hirope_window"),
         ("encoding=mine_1 seed=1", "mine_1"),
-        ("encoding=bilevel encoding@encoding.inter=kerple", "bipe_kerple"),
         ("encoding=bilevel encoding@encoding.inter=alibi encoding.intra.length=64",
-         "bipe_alibi_length64"),
-        ("encoding=multilevel encoding@encoding.encodings.paragraph=t5", "multilevel_t5"),
-        ("encoding=rope encoding.theta=5e5", "rope_theta500000"),
-        ("encoding=rope +stretch@encoding.stretch=linear", "rope_linear"),
-        ("encoding=rope_partial encoding.part=[0.0,0.25]", "rope_partial_0.0_0.25"),
+         "bilevel_inter=alibi_intra.length=64"),
+        ("encoding=multilevel encoding@encoding.encodings.paragraph=t5",
+         "multilevel_encodings.paragraph=t5"),
+        ("encoding=rope encoding.theta=5e5", "rope_theta=5e5"),
+        ("encoding=rope +stretch@encoding.stretch=linear", "rope_stretch=linear"),
+        ("encoding=rope_partial encoding.part=[0.0,0.25]", "rope_partial_part=_0.0_0.25"),
         ("encoding=swan name=own", "own"),
         ("experiment=arithmetic_small encoding=hirope seed=3", "hirope_3"),
     ],
@@ -181,17 +209,17 @@ def test_a_run_has_the_name_of_the_encoding_that_was_typed(named, words, name):
     ("words", "made"),
     [
         ("encoding=mine_1,rope seed=0,1", "mine_1_seed0 mine_1_seed1 rope_seed0 rope_seed1"),
-        ("encoding=rope encoding.theta=1e3,1e4 seed=2", "rope_theta1000 rope_theta10000"),
-        ("encoding=rope encoding.theta=1e3 clip=1.0,null",
-         "rope_theta1000_clip1 rope_theta1000_clip_null"),
-        ("schedule=wsd,cosine", "bipe_rope_wsd bipe_rope_cosine"),
-        ("report.out=/a/data,/b/data", "bipe_rope_report.out_a_data bipe_rope_report.out_b_data"),
+        ("encoding=rope encoding.theta=1e3,1e4 seed=2",
+         "rope_encoding.theta=1e3 rope_encoding.theta=1e4"),
+        ("encoding=rope clip=1.0,null", "rope_clip=1.0 rope_clip=null"),
+        ("schedule=wsd,cosine", "bipe_rope_schedule=wsd bipe_rope_schedule=cosine"),
+        ("report.out=/a/data,/b/data", "bipe_rope_report.out=_a_data bipe_rope_report.out=_b_data"),
         ("name='mine_${seed}' seed=0,1", "mine_0 mine_1"),
         # The name of an experiment keeps its seed at the end.
         ("experiment=arithmetic_small encoding=rope,alibi seed=0,1",
          "rope_0 rope_1 alibi_0 alibi_1"),
         ("experiment=arithmetic_small optimizer.lr=0.1,0.2 seed=2",
-         "bipe_rope_lr0.1_2 bipe_rope_lr0.2_2"),
+         "bipe_rope_optimizer.lr=0.1_2 bipe_rope_optimizer.lr=0.2_2"),
     ],
 )  # fmt: skip
 def test_what_a_sweep_changes_is_in_the_name_and_the_seed_comes_last(named, words, made):

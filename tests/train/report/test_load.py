@@ -51,12 +51,7 @@ def test_runs_keep_their_order_come_once_and_need_no_evaluation(make):
 @pytest.mark.parametrize(
     ("change", "rule"),
     [
-        ({"length": 0}, "length of .* a whole number of at least 1"),
-        ({"length": 1.5}, "length of .* a whole number"),
-        ({"length": True}, "length of .* a whole number"),
-        ({"value": "high"}, "value of .* a number"),
-        ({"source": 3}, "source of .* a text"),
-        ({"start": -1}, "start of .* a number of at least 0"),
+        ({"value": "high"}, ".*not as bipe evaluate writes it"),
         ({"cell": None, "of": "x"}, "line 4 is not a measurement"),
     ],
 )
@@ -72,24 +67,22 @@ def test_a_row_that_breaks_a_rule_is_named(make, change, rule):
 @pytest.mark.parametrize(
     ("key", "value", "rule"),
     [
-        ("segment_edges", [], "must be a list of at least one whole number"),
-        ("sources.code", 3, "must be a mapping"),
-        ("sources.code.sample", {"text": ""}, r"\.cuts is missing; the keys here are: text"),
-        ("sources.code.sample.cuts", [0, 18, 34, 42], "must be offsets from 0 to 41"),
-        ("sources.code.sample.cuts", [0, 34, 18, 41], "must be offsets from 0 to 41"),
-        ("sources.code.tokens_per_segment.mean", "long", "must be a number"),
-        ("sources.code.by_document_length.0.documents", -1, "must be a whole number of at least 0"),
-        ("sources.code.by_document_length.1.histogram", [1], "must be a list of 4 counts"),
+        ("segment_edges", [], ""),
+        ("sources.code", 3, ""),
+        ("sources.code", {"sample": {}}, "'tokens_per_segment' is missing"),
+        ("sources.code.by_document_length.1.histogram", [1], ""),
     ],
 )
-def test_statistics_that_break_a_rule_are_named_by_file_and_key(make, key, value, rule):
+def test_statistics_that_are_not_as_written_are_named_by_file_and_cure(make, key, value, rule):
     content = make.statistics()
     *parents, last = key.split(".")
     place = content["statistics"]
     for name in parents:
         place = place[int(name) if name.isdigit() else name]
     place[last] = value
-    with pytest.raises(ReportError, match=rf"data/statistics.json: {key} ?{rule}.*prepare"):
+    with pytest.raises(
+        ReportError, match=rf"data/statistics.json: .*{rule}.*run bipe prepare again"
+    ):
         load(map(Place.of, make.folders(make.run())), data=make.data(content))
 
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from segmenters.wording import visible
 from train.evals.rows import Row
-from train.report.content import Section, Words, terminal_tables
+from train.report.content import Section, Words, terminal_tables, texts
 from train.report.formats import DAGGER
 from train.report.page import all_rows, as_csv, as_json, page, statistics_page, write_report
-from train.report.sections import sections
+from train.report.sections import SECTIONS, sections
 from train.report.sections.data import segments
 
 HOSTILE = (
@@ -184,7 +184,7 @@ def test_the_csv_and_the_json_hold_every_number(make):
             if isinstance(value, str):
                 assert line[key] == value
             else:
-                assert (float(line[key]) if line[key] else None) == value or line[key] == "inf"
+                assert (float(line[key]) if line[key] else None) == value
     held = {(row["measure"], row.get("source"), row.get("length"), row["value"]) for row in rows}
     assert all((row.measure, row.source or None, row.length, row.value) in held for row in one.rows)
     assert ("documents", "prose", 256, 20) in held and ("tokens", "code", None, 1_600_000) in held
@@ -203,14 +203,41 @@ def test_means_over_seeds_are_rows_of_their_own(make):
 def test_the_report_is_files_of_one_name_and_the_same_bytes_each_time(make, tmp_path):
     one = make.run()
     one.rows = [row for row in one.rows if row.measure == "perplexity" and row.source == "prose"]
-    results, made = make.results(one), []
+    results, pairs = make.results(one), []
     for formats in (["pdf", "png"], []):
         out = tmp_path / f"{len(formats)}" / "deep" / "page.html"
         written, _ = write_report(results, out=out, title="T", formats=formats)
         assert written.html == out and written.figures.exists() == bool(formats)
-        made.append({path.name: path.read_bytes() for path in out.parent.iterdir()
-                     if path.is_file()})  # fmt: skip
+        files = {path.name: path.read_bytes() for path in out.parent.iterdir() if path.is_file()}
+        assert set(files) == {"page.csv", "page.html", "page.json"}
+        report = json.loads(files.pop("page.json"))
         figures = {path.name for path in written.figures.glob("*")}
+        assert set(report.pop("figures")) == figures
         assert figures >= {f"perplexity_prose.{suffix}" for suffix in formats}
-    assert made[0] == made[1] and set(made[0]) == {"page.csv", "page.html", "page.json"}
-    assert made[0]["page.csv"].startswith(b"run,arm,seed,variant,source,task,measure,unit")
+        pairs.append((files, report))
+    assert pairs[0] == pairs[1]
+    assert files["page.csv"].startswith(b"run,arm,seed,variant,source,task,measure,unit")
+
+
+def test_a_report_removes_only_the_figures_that_it_wrote(make, tmp_path):
+    two, one = make.results(make.run()), make.results(make.run(name="b", sources=("prose",)))
+    files, _ = write_report(two, out=tmp_path, title="T", formats=["png"])
+    other = (files.figures / "holiday.png", files.figures / "notes.txt", tmp_path / "a.png")
+    for path in other:
+        path.write_text("mine")
+    assert (files.figures / "perplexity_code.png").exists()
+    write_report(one, out=tmp_path, title="T")  # no figures asked for: none removed
+    assert (files.figures / "perplexity_code.png").exists()
+    write_report(one, out=tmp_path, title="T", formats=["png"])
+    assert not (files.figures / "perplexity_code.png").exists()
+    assert (files.figures / "perplexity_prose.png").exists()
+    report = json.loads(files.json.read_text(encoding="utf-8"))
+    report["figures"] += ["../a.png", "notes.txt", "/etc/passwd", 3, None]
+    files.json.write_text(json.dumps(report))
+    write_report(two, out=tmp_path, title="T", formats=["pdf"])
+    assert all(path.read_text() == "mine" for path in other)
+    assert not (files.figures / "perplexity_prose.png").exists()
+
+
+def test_each_section_has_its_words_and_each_word_its_section():
+    assert set(SECTIONS) == set(texts())

@@ -81,6 +81,16 @@ def test_a_question_ends_at_the_first_blank_line(question, document):
         assert found == (asked, document)
 
 
+@pytest.mark.parametrize("blank", ["\n\n", "\n\n\n", "\r\n\r\n", "\r\n\r\n\r\n"])
+def test_line_ends_of_windows_and_a_byte_order_mark_are_read(tmp_path, blank):
+    asked, document = "Who won?\r\nWhy?", "He ran.\r\nShe won."
+    (tmp_path / "qmsum").mkdir()
+    line = json.dumps(row(0, input=f"{asked}{blank}{document}"))
+    (tmp_path / "qmsum/validation.jsonl").write_bytes(f"\ufeff{line}\r\n".encode())
+    ((_, read),) = rows(str(tmp_path), task="qmsum", split="validation")
+    assert split_input(read["input"], layout="query", where="x") == (asked, document)
+
+
 @pytest.mark.parametrize(
     ("rows", "told"),
     [

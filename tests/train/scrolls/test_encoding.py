@@ -260,7 +260,7 @@ def test_packed_examples_have_the_loss_of_examples_alone(prepared):
         model = small_decoder("bilevel_learned_rope", vocab_size=300).double()
         rows = rows_of(split(prepared), strategy=packing)
         batch = batch_of(rows, list(range(len(rows))))
-        at = Positions.from_marks(batch.marks, padding=batch.padding, packed=batch.packed)
+        at = Positions.from_marks(batch.marks, padding=batch.padding, packed=any(batch.packed))
         logits = model.logits(batch.tokens, at)
         loss = torch.nn.functional.cross_entropy(
             logits.flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORE, reduction="sum"

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -9,8 +10,8 @@ from tests.train.studies import pretrain, same_weights, typed
 from tests.train.test_entry import content
 from train.cli import main
 from train.evals.rows import FILE, Journal
-from train.evals.scoring.benchmark import Spread, find_scores, over_seeds, table
-from train.launch.composition import composed, resolved
+from train.evals.scoring import Spread, find_scores, over_seeds, table
+from train.launch.composition import composed
 from train.launch.run import run_command
 from train.tasks.scrolls.decoding import PredictionJournal
 
@@ -24,7 +25,7 @@ SMALL = ("trainer=cpu", "row_length=64", "steps=4", "checkpoint_every=2", "valid
 def fine_tune(*words):
     """Run the stage in this process; returns the run's folder."""
     given = {word.partition("=")[0]: word for word in (*TASK, *SMALL, *words)}
-    return run_command("scrolls", resolved("scrolls", composed(typed("scrolls", *given.values()))))
+    return run_command("scrolls", composed(typed("scrolls", *given.values())))
 
 
 @pytest.fixture(scope="module")
@@ -40,37 +41,37 @@ def run(parent, tmp_path_factory):
     return fine_tune(f"checkpoint={parent}", f"out={out}")
 
 
-def told(run, split="validation"):
-    return json.loads((run / "scrolls" / split / "scores.json").read_text())
+def rows_of(run, split="validation"):
+    """The rows of SCROLLS of a run by measure."""
+    rows = (row for row in Journal(run / FILE).rows() if row.source == split)
+    return {row.measure.removeprefix("scrolls_"): row for row in rows}
 
 
 def test_a_run_holds_predictions_scores_and_where_it_came_from(run, parent):
     assert run.name == "bipe_rope_fact_lookup_seed0"
-    scores = told(run)
+    rows = rows_of(run)
     predictions = json.loads((run / "scrolls/validation/fact_lookup.json").read_text())
-    assert len(predictions) == 12 == scores["statistics"]["predictions"]["count"]
-    assert 0 <= scores["score"] <= 100 and scores["metric"] == "exact_match"
-    assert sum(scores["ended"].values()) == 12
+    assert len(predictions) == 12
     notes = json.loads((run / "model/config.json").read_text())["notes"]
     assert notes["base_run"]["run"] == str(parent)
     assert notes["best_step"] in (2, 4)
     assert notes["truncation"]["train"]["examples"] == 64
-    rows = {row.measure: row for row in Journal(run / FILE).rows()}
-    score = rows["scrolls_score"]
+    score = rows["score"]
     assert (score.run, score.task, score.source) == (run.name, "fact_lookup", "validation")
-    assert (score.value, score.seed, score.note) == (scores["score"], 0, "exact_match")
-    assert rows["scrolls_exact_match"].value == scores["score"]
-    assert (rows["scrolls_predictions"].value, rows["scrolls_empty"].unit) == (12, "share")
-    assert rows["scrolls_ended_by_stop"].value + rows["scrolls_ended_by_length"].value == 12
-    words = scores["statistics"]["predictions"]["words"]
-    assert rows["scrolls_prediction_words_p90"].value == words["p90"]
+    assert (score.seed, score.note) == (0, "exact_match") and 0 <= score.value <= 100
+    assert rows["exact_match"].value == score.value
+    assert (rows["predictions"].value, rows["empty"].unit) == (12, "share")
+    assert "beams=1" in rows["predictions"].note and "max_new 4" in rows["predictions"].note
+    assert rows["ended_by_stop"].value + rows["ended_by_length"].value == 12
+    lengths = [len(text.split()) for text in predictions.values()]
+    assert rows["prediction_words_most"].value == max(lengths)
     units = {name: row.unit for name, row in rows.items() if name.endswith("_cut")}
-    assert units.pop("scrolls_prompts_cut") == "examples" and len(units) == 3
+    assert units.pop("prompts_cut") == "examples" and len(units) == 3
     assert all(
         unit == ("tokens" if "tokens" in name else "examples") for name, unit in units.items()
     )
     collection = json.loads((run.parent / "scrolls.json").read_text())
-    assert collection["models"][0]["tasks"]["fact_lookup"]["mean"] == scores["score"]
+    assert collection["models"][0]["tasks"]["fact_lookup"]["mean"] == score.value
 
 
 def test_a_run_that_is_decoded_is_left_alone_to_the_byte(run, parent):
@@ -118,11 +119,11 @@ def test_beams_and_another_split_are_decoded_without_training(parent, tmp_path):
         assert PredictionJournal(journal, request={"model": 2}).made == {}
         assert PredictionJournal(journal, request=request).made == {}
     assert same_weights(run, parent)
-    scores = told(run, "test")
-    assert scores["decoding"]["search"]["beams"] == 3
-    assert scores["statistics"]["predictions"]["count"] == 3
+    predictions = rows_of(run, "test")["predictions"]
+    assert "beams=3" in predictions.note and predictions.value == 3
     assert not (tmp_path / "examples").exists()
-    assert scores["model"] == "plain"  # not one more seed of what was trained
+    (scored,) = find_scores(tmp_path)
+    assert scored.model == "plain"  # not one more seed of what was trained
 
 
 def test_faults_are_told_before_anything_is_written(parent, tmp_path):
@@ -160,6 +161,7 @@ def test_prompts_that_lose_most_text_are_warned_of(parent, tmp_path, caplog, fac
         assert "set row_length to more" in told[0]
 
 
+@pytest.mark.slow
 def test_a_small_task_is_learned_from_scratch(parent, tmp_path):
     """From three steps of another task to answers that are right: copying a digit.
 
@@ -170,20 +172,20 @@ def test_a_small_task_is_learned_from_scratch(parent, tmp_path):
         "rows.global_batch=16", "rows.micro_batch=16", "task.train=300", "row_length=32",
         "validate_every=50", "checkpoint_every=200", "schedule.warmup=20",
     )  # fmt: skip
-    assert told(run)["score"] >= 60  # chance: 12.5
+    assert rows_of(run)["score"].value >= 60  # chance: 12.5
 
 
 def test_seeds_come_together_with_mean_and_spread(run, tmp_path):
-    base = told(run)
-    scores = [base | {"seed": seed, "score": score} for seed, score in ((2, 30.0), (0, 10.0))]
-    scores += [base | {"seed": 1, "score": 20.0}, base | {"score": None, "task": "qmsum"}]
+    (base,) = find_scores(run.parent)
+    scores = [replace(base, seed=seed, score=score) for seed, score in ((2, 30.0), (0, 10.0))]
+    scores += [replace(base, seed=1, score=20.0), replace(base, score=None, task="qmsum")]
     (model,) = over_seeds(scores)
     spread = model.tasks["fact_lookup"]
     assert spread == Spread(mean=20.0, deviation=10.0, scores={0: 10.0, 1: 20.0, 2: 30.0})
     assert model.name == "bipe_rope"  # the run's without its task and seed
     assert "20.00 +- 10.00 (3 seeds)" in table([model])
     assert model.means == {"mean": None, "mean_without_quality": None}
-    assert find_scores(run.parent)[0]["task"] == "fact_lookup"
+    assert (base.task, base.folder) == ("fact_lookup", run)
 
 
 def test_files_of_predictions_are_checked_by_the_command(run, tmp_path, capsys):

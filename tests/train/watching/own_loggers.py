@@ -1,59 +1,60 @@
-"""Loggers that fail in the ways in which loggers fail: each is named after when or how."""
+"""A logger that writes down what it is given, and one that fails where loggers do."""
 
-import errno
-import os
-import time
+import json
+from pathlib import Path
 
+from lightning.fabric.utilities.rank_zero import rank_zero_only
 from lightning.pytorch.loggers import Logger
 
-from train.fit.watching.loggers import RunLogger
+PLACES = ("construction", "hyperparameters", "first", "later", "save", "finish")
 
 
-class Finishes(RunLogger):
-    def begin(self, run):
-        return ""
+class Recording(Logger):
+    """Appends to FOLDER/recorded.jsonl; the folder is that of the run unless it is set."""
 
-    def numbers(self, values, step):
-        pass
+    name, version = "recording", ""
 
-    def figure(self, name, png, step):
-        pass
+    def __init__(self, save_dir=None):
+        super().__init__()
+        self.file = Path(save_dir) / "recorded.jsonl"
 
-    def end(self, *, failed):
-        raise ConnectionResetError("Connection lost")
-
-
-class Begins(Finishes):
-    def begin(self, run):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-
-class OfLightning(Logger):
-    """All that it does fails, at the latest when it is finalized."""
-
-    name, version = "own", ""
+    @rank_zero_only
+    def write(self, **what):
+        with self.file.open("a") as file:
+            file.write(json.dumps(what) + "\n")
 
     def log_metrics(self, metrics, step=None):
-        pass
+        self.write(step=step, **metrics)
 
     def log_hyperparams(self, params, *args, **kwargs):
-        pass
+        self.write(params=params)
 
     def finalize(self, status):
-        raise ConnectionResetError("Connection lost")
+        self.write(status=status)
 
 
-class Records(Finishes):
-    def numbers(self, values, step):
-        if step == 2:
-            Begins.begin(self, None)
+class Failing(Recording):
+    """Raises at one of PLACES, each time that it comes there."""
 
+    def __init__(self, where, save_dir=None):
+        super().__init__(save_dir)
+        self.where = where
+        self.at("construction")
 
-class Exits(Finishes):
-    def numbers(self, values, step):
-        os._exit(7)
+    def at(self, place):
+        if place == self.where:
+            raise ConnectionResetError(f"lost at {place}\nin the second line")
 
+    def log_metrics(self, metrics, step=None):
+        self.at("first")
+        if step and step >= 3:
+            self.at("later")
 
-class Hangs(Finishes):
-    def numbers(self, values, step):
-        time.sleep(3600)
+    def log_hyperparams(self, params, *args, **kwargs):
+        self.at("hyperparameters")
+
+    def save(self):
+        self.at("save")
+
+    def finalize(self, status):
+        self.at("finish")

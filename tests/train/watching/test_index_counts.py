@@ -1,6 +1,7 @@
 """Indices of training are counted exactly, whatever stops a run and how many processes it has."""
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,8 +57,8 @@ def test_padding_is_not_counted_and_documents_begin_again():
 def by_hand(words):
     """Indices of all tokens of a run, from its rows."""
     study = composed(*words)
-    data = LMDataModule(folder=study["data"], row_length=64, global_batch=4, micro_batch=4)
-    loader = RowLoader(order=data.order(), micro_batch=4, global_batch=4, steps=study["steps"])
+    data = LMDataModule(folder=study.data, row_length=64, global_batch=4, micro_batch=4)
+    loader = RowLoader(order=data.order(), micro_batch=4, global_batch=4, steps=study.steps)
     found = [positions_of(batch) for batch in loader.batches()]
     return {
         "token": torch.cat([at.token.flatten() for at in found]).numpy(),
@@ -65,6 +66,7 @@ def by_hand(words):
     }
 
 
+@pytest.mark.slow
 def test_a_run_records_what_it_saw_stopped_or_not(smoke):
     words = (*smoke, "rows.micro_batch=1")
     with crashing(at=3):

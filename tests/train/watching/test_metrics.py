@@ -15,9 +15,13 @@ import torch
 from rich.console import Console
 
 from bipe import DecoderConfig
-from tests.train.studies import back_to, composed, crashing, pretrain
+from tests.train.studies import back_to, composed, crashing, notes_of, pretrain
+from train.cli import main
 from train.disk.files import read_numbers
 from train.errors import DataError
+from train.fit.module import LMModule
+from train.fit.optim import TrainingDiverged
+from train.fit.runs import read_config
 from train.fit.watching import metrics, watch
 from train.fit.watching.metrics import COLUMNS, MetricsFile
 from train.fit.watching.watch import ProgressBar, end_lines
@@ -29,6 +33,7 @@ class Run:
     is_global_zero, precision, world_size = True, "32-true", 1
     strategy, losses = SimpleNamespace(root_device=torch.device("cpu")), SimpleNamespace(names=())
     lightning_module = property(lambda self: self)
+    loggers = ()
 
     def __init__(self, *callbacks, max_steps=10, step=0):
         self.callbacks, self.max_steps, self.global_step = callbacks, max_steps, step
@@ -39,17 +44,16 @@ class Run:
         self.model = SimpleNamespace(config=DecoderConfig(encoding=encoding, **sizes))
 
     def train(self, until, *, validate_every=None):
-        """Two micro-batches a step, in the order of Lightning's hooks."""
+        """Call the hooks of each step in Lightning's order."""
         self.call("on_train_start")
         while self.global_step < until:
-            self.call("on_train_batch_end", None, None, 0)
             self.global_step += 1
             step = self.global_step
             self.metrics = {"step": step, "tokens": 100 * step, "loss": 5 - step / 10}
             self.metrics |= {"lr": 0.1 / step, "grad_norm": 1.5, "keys_per_token": 4.5}
             self.metrics["skipped_steps"] = step // 8
             self.on_step()
-            self.call("on_train_batch_end", None, None, 1)
+            self.call("on_train_batch_end", None, None, 0)
             if validate_every and step % validate_every == 0:
                 self.callback_metrics["validation/loss"] = 6 - step / 10
                 self.call("on_validation_end")
@@ -185,7 +189,7 @@ def test_the_next_command_names_data_that_are_elsewhere(tmp_path):
     mixed = end_lines([], **told, config={"out": str(tmp_path), "data": data})
     (words,) = (shlex.split(line) for line in mixed if "evaluate" in line)
     assert words[3:] == [f"out={tmp_path}", "data={web: 'runs/a b', books: runs/c}"]
-    assert composed(words[4])["data"] == data
+    assert composed(words[4]).data == data
     own = {"out": f"{tmp_path}/./", "data": f"{tmp_path}/data"}
     assert "data=" not in "".join(end_lines([], **told, config=own))
 
@@ -195,3 +199,65 @@ def test_the_warnings_come_before_the_first_step(smoke, caplog):
         pretrain(*smoke, "steps=2", "validate_every=9")
     assert "the learning rate only rises" in caplog.text
     assert "validate_every=null validates at the end" in caplog.text
+
+
+@pytest.mark.parametrize("command", [True, False])
+def test_a_last_validation_of_an_earlier_model_is_said_and_the_cure_validates(
+    smoke, command, caplog, capsys
+):
+    run = pretrain(*smoke, "steps=4", "validate_every=3")
+    (text,) = [text for text in caplog.messages if "validate_every=3 does not divide" in text]
+    assert re.search(
+        r"loss \d\.\d+ at step 3, not of the model that is written", capsys.readouterr().err
+    )
+    assert read_numbers(run / "metrics.csv")[-1]["validation_loss"] is None
+    cure = re.search(r"validate_every=(\d+) or null validates it", text)
+    value = cure[1] if command else "null"
+    caplog.clear()
+    run = pretrain(*smoke, "steps=4", f"validate_every={value}", "if_exists=overwrite")
+    assert "does not divide" not in caplog.text
+    assert read_numbers(run / "metrics.csv")[-1]["validation_loss"] is not None
+
+
+@pytest.mark.slow
+def test_a_plan_that_moves_the_learning_rate_at_once_says_both_rates(smoke, capsys):
+    words = (*smoke, "steps=8", "log_every=1", "checkpoint_every=6", "schedule.warmup=0")
+    with crashing(at=6):
+        pretrain(*words)
+    begun = read_numbers(Path(smoke[1].partition("=")[2]) / "bipe_rope" / "metrics.csv")
+    whole = read_numbers(pretrain(*words, "name=whole") / "metrics.csv")
+    capsys.readouterr()
+    run = pretrain(*words, "steps=80", "if_exists=change")
+    err = capsys.readouterr().err
+    before, after = re.search(r"learning rate goes from (\S+) to (\S+) at step 6", err).groups()
+    assert len(begun) == 6 and float(before) == pytest.approx(whole[6]["lr"], rel=1e-2)
+    rates = [row["lr"] for row in read_numbers(run / "metrics.csv")]
+    assert float(after) == pytest.approx(rates[6], rel=1e-2) and rates[6] > 2 * rates[5]
+    assert "learning rate goes" not in err.replace("the learning rate goes", "", 1)
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_a_run_that_diverges_names_the_command_that_cures_it(smoke, stays, monkeypatch):
+    loss = LMModule.loss
+
+    def diverging(module, batch):
+        high = module.trainer.optimizers[0].param_groups[0]["initial_lr"] > 0.0015
+        return loss(module, batch) * (float("nan") if high and module.global_step > 2 else 1.0)
+
+    monkeypatch.setattr(LMModule, "loss", diverging)
+    every = 2 if stays else 6
+    words = ("patience=2", f"checkpoint_every={every}", f"validate_every={every}", "log_every=6")
+    with pytest.raises(TrainingDiverged) as fault:
+        pretrain(*smoke, *words)
+    text = str(fault.value)
+    run = Path(smoke[1].partition("=")[2]) / "bipe_rope"
+    assert run.exists() == stays
+    if stays:
+        command = shlex.split(text.partition("to start again: ")[2])
+        assert command[:2] == ["bipe", "pretrain"]
+        assert main(command[1:]) == 0
+    else:
+        word = re.search(r"repeat the command with (\S+)$", text)[1]
+        pretrain(*smoke, *words, word)
+    assert notes_of(run)["skipped_steps"] == 0
+    assert read_config(run)["optimizer"]["lr"] == 0.001

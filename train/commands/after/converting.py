@@ -16,18 +16,18 @@ from safetensors import safe_open
 from torch import Tensor
 
 from bipe import Decoder
-from bipe.checkpoint import save_model, whole_folder
+from bipe.checkpoint import save_model
 from bipe.encodings.base import reads_segments
 from bipe.layouts.folders import MODEL_TYPE, SHARD_BYTES, read_folder, write_folder
 from bipe.layouts.portable import of_decoder
-from bipe.sealing import CONFIG, FORMAT, WEIGHTS
+from bipe.sealing import CONFIG, FORMAT, WEIGHTS, whole_folder
 from segmenters import IdTable, Levels, Segmenter
 from train.config import allowed_prefixes
 from train.data.rows.sets import DataSets, read_by
 from train.data.rows.source_segmenter import CURE, built, knows_segmenter, own_segmenter
 from train.data.store.folder import SEGMENTER, TOKENIZER
 from train.data.tokenizing.tokenizers import Tokenizer
-from train.data.tokenizing.vocabulary import LoadTokenizer
+from train.data.tokenizing.vocabulary import KEY, LoadTokenizer
 from train.disk.files import read_json
 from train.disk.manifest import TOKENIZER_CONFIG, plain
 from train.errors import ConfigError, DataError, RunError
@@ -84,12 +84,13 @@ def to_hf(
     def beside(config: dict[str, Any]) -> dict[str, str]:
         about = json.loads(files[TOKENIZER_CONFIG])
         about.pop("tokenizer_class", None)
-        about["model_max_length"] = max(longest, about.get("model_max_length", 0))
+        # That of a training row is no limit: transformers would warn of errors that do not come.
+        about.pop("model_max_length", None)
         if config["model_type"] != MODEL_TYPE:  # LlamaTokenizer has a tokenizer.json of its own
             about["tokenizer_class"] = "PreTrainedTokenizerFast"
-        made = {key: keys[key] for key in keys if key.endswith("token_id")}
+        ids = {key: keys[key] for key in keys if key.endswith("token_id")}
         return {
-            "generation_config.json": as_json(made),
+            "generation_config.json": as_json(ids),
             **files,
             TOKENIZER_CONFIG: as_json(about),
             NOTES: as_json({"notes": notes}),
@@ -143,7 +144,7 @@ def to_bipe(
     kept = read_files(folder, names=_KEPT)
     if stored or CARD not in kept:
         kept[CARD] = card(model, notes, name=out.name)
-    with whole_folder(out, {}) as fresh:
+    with whole_folder(out) as fresh:
         save_model(model, fresh / runs.MODEL, notes=notes, beside={**files, **kept})
     return _said(out, "bipe", str(model.tokens.weight.dtype).removeprefix("torch."))
 
@@ -181,9 +182,9 @@ def _spoken(run: BaseRun, wish: str | None) -> tuple[dict[str, str], Tokenizer]:
     """Return the files of a run's tokenizer, and the tokenizer."""
     files = read_files(run.folder)
     if wish is not None:
-        found = _tokenizer(wish, run.model)
-        config = tokenizer_config(found.eos, found.bos, max_length=_read_length(run.notes))
-        return {**files, TOKENIZER: found.json, TOKENIZER_CONFIG: config}, found
+        tokenizer = _tokenizer(wish, run.model)
+        config = tokenizer_config(tokenizer.eos, tokenizer.bos, max_length=_read_length(run.notes))
+        return {**files, TOKENIZER: tokenizer.json, TOKENIZER_CONFIG: config}, tokenizer
     if TOKENIZER not in files:
         raise RunError(f"{run.folder / TOKENIZER} is missing; set tokenizer=FILE")
     return files, _tokenizer(run.folder, run.model)
@@ -192,15 +193,17 @@ def _spoken(run: BaseRun, wish: str | None) -> tuple[dict[str, str], Tokenizer]:
 def _tokenizer(place: str | Path, model: Decoder) -> Tokenizer:
     """Return the tokenizer of a file or folder; ConfigError if its ids are not those of a model."""
     try:
-        found = LoadTokenizer(path=place).build()
+        tokenizer = LoadTokenizer(path=place).build()
     except DataError as fault:
-        raise ConfigError(f"tokenizer {fault}; set tokenizer=PATH to use another") from None
-    if found.vocab_size > model.config.vocab_size:
         raise ConfigError(
-            f"the tokenizer of {place} has ids up to {found.vocab_size - 1}, but vocab_size of the "
-            f"model is {model.config.vocab_size}: set tokenizer=PATH to the tokenizer of the model"
+            f"tokenizer {str(fault).replace(KEY, '')}; set tokenizer=PATH to use another"
+        ) from None
+    if tokenizer.vocab_size > model.config.vocab_size:
+        raise ConfigError(
+            f"the tokenizer of {place} has ids up to {tokenizer.vocab_size - 1}, but vocab_size of "
+            f"the model is {model.config.vocab_size}: set tokenizer=PATH to that of the model"
         )
-    return found
+    return tokenizer
 
 
 def _begins(spoken: Tokenizer) -> bool:
@@ -227,15 +230,15 @@ def _segmenter(
 ) -> Segmenter:
     """Return the segmenter that a model was trained with, or the one that is asked for."""
     if wish is not None:
-        found = built(wish, option="segmenter")
+        segmenter = built(wish, option="segmenter")
     elif knows_segmenter(run.folder, run.notes, source=source):
-        found = own_segmenter(run.folder, run.notes, source=source, allowed=allowed)
+        segmenter = own_segmenter(run.folder, run.notes, source=source, allowed=allowed)
     else:
         raise RunError(f"{run.folder / SEGMENTER} is missing; set segmenter to {CURE}")
     levels = run.model.levels
-    if levels > 1 and not isinstance(found, Levels):
-        found = Levels(of=found, keep=found.level_names[:levels])
-    return found
+    if levels > 1 and not isinstance(segmenter, Levels):
+        segmenter = Levels(of=segmenter, keep=segmenter.level_names[:levels])
+    return segmenter
 
 
 def _segments(
@@ -262,7 +265,7 @@ def _segments(
 
 def _texts(run: BaseRun, sets: DataSets, spoken: Tokenizer) -> list[str]:
     """Return held-out documents of a run's data, of some thousand tokens in all."""
-    found, left = [], _MEASURED
+    texts, left = [], _MEASURED
     for source in run.notes.get("sources", {}):
         if source not in sets.sources:
             continue
@@ -273,9 +276,9 @@ def _texts(run: BaseRun, sets: DataSets, spoken: Tokenizer) -> list[str]:
             start, end = data.span(document)
             ids = data.tokens[start : min(end, start + left)]
             text = spoken.decode(id for id in ids.tolist() if id != spoken.eos_id)
-            found += [text] if text else []
+            texts += [text] if text else []
             left -= len(ids)
-    return found
+    return texts
 
 
 def _portable(notes: Mapping[str, Any]) -> dict[str, Any]:
@@ -302,8 +305,8 @@ def _stored_dtype(run: BaseRun) -> torch.dtype:
     if run.checkpoint is not None:
         return run.model.norm.weight.dtype
     with safe_open(run.folder / WEIGHTS, framework="pt") as file:
-        found: Tensor = file.get_tensor("norm.weight")
-    return found.dtype
+        weight: Tensor = file.get_tensor("norm.weight")
+    return weight.dtype
 
 
 def _read_length(notes: Mapping[str, Any]) -> int:
@@ -314,12 +317,12 @@ def _read_length(notes: Mapping[str, Any]) -> int:
 
 
 def _longest(folder: Path, config: Mapping[str, Any]) -> int:
-    found = config.get("max_position_embeddings") or 1024
-    if not isinstance(found, int):
+    longest = config.get("max_position_embeddings") or 1024
+    if not isinstance(longest, int):
         raise ConfigError(
-            f"{folder / CONFIG}: max_position_embeddings must be a whole number, was: {found!r}"
+            f"{folder / CONFIG}: max_position_embeddings must be a whole number, was: {longest!r}"
         )
-    return found
+    return longest
 
 
 def _said(out: Path, kind: str, dtype: str) -> str:

@@ -21,18 +21,18 @@ def fetched(place: str) -> str:
     from huggingface_hub import snapshot_download
 
     try:
-        found = snapshot_download(name, revision=revision or None, allow_patterns=[*_FILES])
+        folder = snapshot_download(name, revision=revision or None, allow_patterns=[*_FILES])
     except (OSError, ValueError) as fault:  # those of the hub and of the connection are OSError
         raise ConfigError(
             f"{place} could not be downloaded ({_line(fault)}): name a downloaded folder, or run "
             "`hf auth login` if the model is not public"
         ) from None
-    if not any(Path(found).glob("*.safetensors")):
+    if not any(Path(folder).glob("*.safetensors")):
         raise ConfigError(
             f"{place} has no weights as *.safetensors, the only format that is read: convert them "
             "first"
         )
-    return found
+    return folder
 
 
 def uploaded(folder: Path, name: str) -> str:
@@ -41,14 +41,14 @@ def uploaded(folder: Path, name: str) -> str:
 
     try:
         api = HfApi()
-        made = api.create_repo(name, private=True, exist_ok=True)
+        repository = api.create_repo(name, private=True, exist_ok=True)
         api.upload_folder(repo_id=name, folder_path=folder, commit_message="Upload by bipe")
     except (OSError, ValueError) as fault:
         raise ConfigError(
             f"push={name} failed ({_line(fault)}); {folder} is complete: run `hf auth login`, "
             f"then `hf upload {name} {folder}`"
         ) from None
-    return str(made)
+    return str(repository)
 
 
 def require_name(name: str, said: str) -> None:

@@ -1,11 +1,14 @@
-"""`bipe lm-eval [PLACE] ...`: lm-evaluation-harness with our models; its results into our rows.
+"""`bipe lm-eval [RUN] ...`: lm-evaluation-harness with our models; its results into our rows.
+
+    bipe lm-eval runs/mine/bipe_rope --tasks hellaswag,piqa --batch_size 8 --device cpu
+    bipe lm-eval runs/mine/bipe_rope --tasks my_task --include_path FOLDER
+    bipe lm-eval ls tasks
 
 The harness itself is imported by name, since only bipe.hf may know of transformers.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import tempfile
@@ -18,38 +21,24 @@ from segmenters.wording import counted
 from train.config import allowed_prefixes
 from train.data.store.folder import SEGMENTER
 from train.errors import ConfigError, install_command
+from train.words import Words
 
 if TYPE_CHECKING:
     from train.fit.checkpoints import Place
 
-USAGE = """usage: bipe lm-eval PLACE --tasks TASK[,TASK] [option of lm-eval ...]
-       bipe lm-eval [run | ls | validate] [option of lm-eval ...]
-
-Measure a model on tasks of lm-evaluation-harness (extra `lm-eval`), with its own command line; the
-model type `bipe` segments texts as in training.
-  PLACE         a run or RUN@STEP, whose results are also added to its evaluation.jsonl for `bipe
-                report`, or a folder of transformers, as written by bipe convert
-  options       bipe lm-eval run --help lists them; --model and pretrained= are set by PLACE.
-                allowed_targets=[yours] allows your own segmenter, if not allowed before;
-                source=NAME chooses the segmenter of a source, if they differ (default: the first)
-
-  bipe lm-eval runs/mine/bipe_rope --tasks hellaswag,piqa --batch_size 8 --device cpu
-  bipe lm-eval runs/mine/bipe_rope --tasks my_task --include_path FOLDER
-  bipe lm-eval ls tasks"""
 _OWN = ("run", "ls", "validate")
-_OUT, _ALLOWS, _SOURCE = "--output_path", "allowed_targets=", "source="
 _ASKS = {"--tasks", "-t", "--config", "-C", "--help", "-h"}
 _SIGMAS = 1.96  # of a 95% interval
 
 
-def main(words: list[str]) -> None:
-    """Run the command on its arguments."""
-    if not words or words[0] in ("-h", "--help"):
-        print(USAGE)
-    elif words[0].startswith("-") or words[0] in _OWN:
-        _harness().run(words)
+def main(words: Words) -> None:
+    """Run the harness, on a model of ours if the words name one."""
+    if not words.typed:
+        raise ConfigError("bipe lm-eval needs a RUN and --tasks; bipe lm-eval --help explains them")
+    if not words.places or words.places[0] in _OWN:
+        _harness().run(list(words.typed))
     else:
-        _measure(words[0], words[1:])
+        _measure(words)
 
 
 def _harness() -> Any:
@@ -61,35 +50,31 @@ def _harness() -> Any:
         raise ConfigError(needed) from None
 
 
-def _measure(place: str, words: Sequence[str]) -> None:
+def _measure(words: Words) -> None:
     from train.fit.checkpoints import find_place
     from train.fit.runs import CONFIG, MODEL, allowed_of, in_use
 
-    if not _ASKS & {word.partition("=")[0] for word in words}:
+    place, rest, keys = words.places[0], list(words.rest), words.keys
+    if not _ASKS & {word.partition("=")[0] for word in rest}:
         raise ConfigError(f"bipe lm-eval {place}: set --tasks; bipe lm-eval ls tasks lists them")
-    path = Path(place)
+    path, out = Path(place), words.options.get("output_path")
     harness = _harness()
     if path.is_dir() and not (path / MODEL).is_dir() and not (path / CONFIG).is_file():
-        harness.run(_command(path, words))
+        harness.run(_command(path, [*rest, *(["--output_path", out] if out else [])]))
         return
     from train.commands.after.converting import to_hf
 
-    found = find_place(place, key="PLACE")
+    found = find_place(place, key="RUN")
     folder = found.home
-    words, own = _allowed(words)
-    sources = [word.removeprefix(_SOURCE) for word in words if word.startswith(_SOURCE)]
-    words = [word for word in words if not word.startswith(_SOURCE)]
-    own = own or allowed_of(folder)
+    listed = keys.get("allowed_targets", "").strip("[]").split(",")
+    own = [name.strip() for name in listed if name.strip()] or allowed_of(folder)
     with tempfile.TemporaryDirectory() as scratch:
-        made = Path(scratch) / folder.resolve().name
-        to_hf(place, made, source=sources[-1] if sources else None, allowed=own)
-        options = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-        options.add_argument(_OUT, dest="out", default=str(Path(scratch) / "results"))
-        given, words = options.parse_known_args(words)
-        results = given.out
+        exported = Path(scratch) / folder.resolve().name
+        to_hf(place, exported, source=keys.get("source"), allowed=own)
+        results = out or str(Path(scratch) / "results")
         before = {*Path(results).rglob("results_*.json")}
         with in_use(folder, command="lm-eval"):
-            harness.run(_command(made, [*words, _OUT, results], allowed=own))
+            harness.run(_command(exported, [*rest, "--output_path", results], allowed=own))
             for file in {*Path(results).rglob("results_*.json")} - before:
                 _keep(found, json.loads(file.read_text(encoding="utf-8")))
 
@@ -99,13 +84,6 @@ def _command(folder: Path, words: Sequence[str], *, allowed: Sequence[str] = ())
     if allowed and (folder / SEGMENTER).is_file():
         model["allowed"] = allowed_prefixes([*allowed])
     return ["run", "--model", "bipe", *words, "--model_args", json.dumps(model)]
-
-
-def _allowed(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the words of the harness, and the packages of allowed_targets=[...] among them."""
-    rest = [word for word in words if not word.startswith(_ALLOWS)]
-    own = [word.removeprefix(_ALLOWS).strip("[]") for word in words if word not in rest]
-    return rest, [name.strip() for each in own for name in each.split(",") if name.strip()]
 
 
 def _keep(place: Place, results: Mapping[str, Any]) -> None:
@@ -135,7 +113,7 @@ def _rows(task: str, measured: Mapping[str, Any], note: str) -> Iterator[Any]:
             continue
         error = measured.get(f"{metric}_stderr,{filtered}")
         spread = _SIGMAS * error if isinstance(error, int | float) else math.nan
-        known = math.isfinite(spread)
+        is_finite = math.isfinite(spread)
         yield Row(
             task=task,
             measure="lm_eval_score" if length is not None else f"lm_eval_{metric}",
@@ -143,8 +121,8 @@ def _rows(task: str, measured: Mapping[str, Any], note: str) -> Iterator[Any]:
             source="" if filtered == "none" else filtered,
             length=length,
             value=float(value),
-            low=value - spread if known else None,
-            high=value + spread if known else None,
+            low=value - spread if is_finite else None,
+            high=value + spread if is_finite else None,
             note=note,
         )
 

@@ -2,8 +2,6 @@
 
     bipe doctor                                         # the machine
     bipe doctor scrolls task=qmsum checkpoint=RUN       # also what this study needs
-    bipe doctor --ranks 4                               # links between 4 processes
-    torchrun --nproc-per-node 8 -m train.cli doctor     # links between these processes
 
 Prints one line per check (ok, warn, fail) and how to fix it. Exit status 1 if a check fails.
 """
@@ -28,11 +26,9 @@ from rich.markup import escape
 from segmenters.wording import counted
 from train.commands.before.needs import Finding, compiler, grammars, needs, warned
 from train.config import Config
-from train.errors import ConfigError, RunError, install_command
+from train.errors import install_command
 from train.fit.flops import product_rate
 from train.fit.machine import environment, fast_precision, native_bfloat16, product_rates, rate
-from train.fit.watching.loggers import has_wandb_key
-from train.ranks import rank, world
 
 EXIT_FAULTS = 1
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
@@ -43,7 +39,6 @@ _EXTRAS = {
     "scrolls": "rouge_score",
     "tensorboard": "tensorboard",
     "trackio": "trackio",
-    "slurm": "submitit",
     "sweep": "optuna",
     "ray": "ray",
     "demo": "bible",
@@ -53,42 +48,29 @@ _EXTRAS = {
 
 
 def doctor(config: Config | None, *, study: str, options: Mapping[str, str]) -> int:
-    """Check the machine, and what a study needs; print it and return the exit status.
-
-    options: ranks, the number of processes whose links to measure; json.
-    """
-    ranks = options.get("ranks", "0")
-    if not ranks.isdecimal():
-        raise ConfigError(f"--ranks must be a number of processes, was: {ranks}")
-    found = [] if rank() else list(_machine(config))
-    if config is not None and not rank():
-        found += needs(config, command=study)
-    if world() is not None or int(ranks):
-        found.append(_links(int(ranks)))
-    if rank():
-        return 0
+    """Check the machine, and what a study needs; print it and return the exit status."""
+    findings = list(_machine(config))
+    if config is not None:
+        findings += needs(config, command=study)
     if "json" in options:
-        print(json.dumps([asdict(each) for each in found], indent=1))
+        print(json.dumps([asdict(finding) for finding in findings], indent=1))
     else:
-        _print(found)
-    return EXIT_FAULTS if any(each.status == "fail" for each in found) else 0
+        _print(findings)
+    return EXIT_FAULTS if any(finding.status == "fail" for finding in findings) else 0
 
 
 def _machine(config: Config | None) -> Iterator[Finding]:
-    known = environment()
+    facts = environment()
     names = ("bipe", "python", "torch", "lightning", "spacy", "tokenizers")
-    versions = ", ".join(f"{name} {known[name] or 'unknown'}" for name in names)
+    versions = ", ".join(f"{name} {facts[name] or 'unknown'}" for name in names)
     yield Finding("versions", "ok", versions)
-    yield Finding("system", "ok", f"{known['platform']}, {known['cpu']}")
+    yield Finding("system", "ok", f"{facts['platform']}, {facts['cpu']}")
     yield _devices()
     yield _threads()
     yield _precision()
     yield compiler()
     yield disk("out", Path(config.out if config is not None else "runs"))
     yield disk("TMPDIR", Path(tempfile.gettempdir()))
-    key = has_wandb_key()
-    text = f"there is {'a' if key else 'no'} key: logger=wandb works {'on' if key else 'off'}line"
-    yield Finding("wandb", "ok", text, "" if key else "wandb login")
     yield grammars(needed_by="code cut by statements (granularity=logical)")
     for extra, module in _EXTRAS.items():
         cure = "" if find_spec(module) is not None else install_command(extra)
@@ -98,8 +80,8 @@ def _machine(config: Config | None) -> Iterator[Finding]:
 
 def _devices() -> Finding:
     if torch.cuda.is_available():
-        each = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
-        text = ", ".join(f"{one.name} ({one.total_memory / 1e9:.0f} GB)" for one in each)
+        gpus = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+        text = ", ".join(f"{gpu.name} ({gpu.total_memory / 1e9:.0f} GB)" for gpu in gpus)
         return Finding("devices", "ok", f"{text}; CUDA {torch.version.cuda}")
     if shutil.which("nvidia-smi") is None:
         return Finding("devices", "ok", "no GPU; training runs on the CPU")
@@ -158,21 +140,11 @@ def disk(name: str, folder: Path) -> Finding:
     return warned(name, text, cure)
 
 
-def _links(ranks: int) -> Finding:
-    from train.commands.before.links import measured
-
-    try:
-        return Finding("links", "ok", measured(ranks))
-    except RunError as fault:
-        cure = "export GLOO_SOCKET_IFNAME=lo, or the name of the network interface between nodes"
-        return Finding("links", "fail", str(fault), cure)
-
-
-def _print(found: Sequence[Finding]) -> None:
+def _print(findings: Sequence[Finding]) -> None:
     console = Console(highlight=False, soft_wrap=True, file=sys.stdout)
-    width = max(len(each.name) for each in found)
-    for each in found:
-        status = f"[{_COLOURS[each.status]}]{each.status:<4}[/]"
-        console.print(f"{status} {each.name:<{width}}  {escape(each.text)}")
-        if each.cure:
-            console.print(f"     {'':<{width}}  -> {escape(each.cure)}")
+    width = max(len(finding.name) for finding in findings)
+    for finding in findings:
+        status = f"[{_COLOURS[finding.status]}]{finding.status:<4}[/]"
+        console.print(f"{status} {finding.name:<{width}}  {escape(finding.text)}")
+        if finding.cure:
+            console.print(f"     {'':<{width}}  -> {escape(finding.cure)}")

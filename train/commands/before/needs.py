@@ -11,16 +11,17 @@ import os
 import shlex
 import shutil
 import sysconfig
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
+from bipe.arguments import nodes
 from bipe.build import TARGET
 from train.config import Config, encoding_name, slug
-from train.data.store.folder import folders_of, read_top
+from train.data.store.folder import MANIFEST, folders_of, read_top
 from train.disk.files import read_json
 from train.errors import ConfigError, DataError, MissingPackage, UserError, install_command
 from train.fit import runs
@@ -36,7 +37,7 @@ _BY_CLASS = {
     "MultipleChoice": ("bible", "demo"),
     "VerseRetrieval": ("bible", "demo"),
     "Ray": ("ray", "ray"),
-    "TensorBoard": ("tensorboard", "tensorboard"),
+    "TensorBoardLogger": ("tensorboard", "tensorboard"),
     "Trackio": ("trackio", "trackio"),
 }
 _TRAINS = ("pretrain", "extend", "retrofit", "scrolls")
@@ -58,18 +59,37 @@ def warned(name: str, text: str, cure: str) -> Finding:
 
 
 def require(config: Config, *, command: str) -> None:
-    """Raise MissingPackage for all packages, programs and compilers that a command will lack.
+    """Raise what a command would be refused for, before torch is loaded.
 
-    What only makes its results poorer is logged. Files are left to the command itself, whose
-    messages know more.
+    MissingPackage names all packages, programs and compilers that it will lack; what only makes its
+    results poorer is logged. RunError or DataError is for folders without runs or data.
     """
-    found = needs(config, command=command, files=False)
-    for each in found:
-        if each.status == "warn":
-            log.warning("%s: %s", each.text, each.cure)
-    missing = [each for each in found if each.status == "fail"]
+    findings = dict.fromkeys(_needs(config, command))
+    for finding in findings:
+        if finding.status == "warn":
+            log.warning("%s: %s", finding.text, finding.cure)
+    missing = [
+        f"{finding.text}: {finding.cure}" for finding in findings if finding.status == "fail"
+    ]
     if missing:
-        raise MissingPackage("\n".join(f"{each.text}: {each.cure}" for each in missing))
+        raise MissingPackage("\n".join(missing))
+    if command in ("evaluate", "report"):
+        _refuse_foreign(getattr(config, command).runs, key=f"{command}.runs")
+    if command == "evaluate":
+        if (long_ppl := config.evaluate.long_ppl) is not None and long_ppl.evaluator is not None:
+            _refuse_foreign(long_ppl.evaluator, key="evaluate.long_ppl.evaluator")
+        for place in find_places(config.evaluate.runs, key="evaluate.runs"):
+            data_of_run(read_run(place), asked=config.data, out=config.out)
+    if command == "generate":
+        require_run(config.generate.run, key="generate.run")
+    if command == "pretrain":
+        run = Path(config.out, config.name or slug(encoding_name(config.encoding)))
+        for folder in folders_of(config.data).values():
+            if (run / runs.CONFIG).is_file() and not folder.exists():
+                done = f"; {run} is finished" * (run / runs.MODEL).is_dir()
+                raise DataError(f"{folder} is gone; if it was moved, set data=FOLDER{done}")
+            if not (folder / MANIFEST).is_file():
+                read_top(folder)  # which says what is there
 
 
 def require_run(place: Any, *, key: str) -> None:
@@ -91,45 +111,24 @@ def _refuse_foreign(places: str | list[str], *, key: str) -> None:
             )
 
 
-def require_folders(config: Config, *, command: str) -> None:
-    """Raise RunError or DataError for folders without runs or data, before torch is loaded."""
-    if command in ("evaluate", "report"):
-        _refuse_foreign(getattr(config, command).runs, key=f"{command}.runs")
-    if command == "evaluate":
-        if (asked := config.evaluate.long_ppl) is not None and asked.evaluator is not None:
-            _refuse_foreign(asked.evaluator, key="evaluate.long_ppl.evaluator")
-        for found in find_places(config.evaluate.runs, key="evaluate.runs"):
-            data_of_run(read_run(found), asked=config.data, out=config.out)
-    if command == "generate":
-        require_run(config.generate.run, key="generate.run")
-    if command == "pretrain":
-        run = Path(config.out, config.name or slug(encoding_name(config.encoding)))
-        for folder in folders_of(config.data).values():
-            if (run / runs.CONFIG).is_file() and not folder.exists():
-                done = f"; {run} is finished" * (run / runs.MODEL).is_dir()
-                raise DataError(f"{folder} is gone; if it was moved, set data=FOLDER{done}")
-            read_top(folder)
-
-
 def data_of_study(places: str | list[str], config: Config) -> runs.Data:
     """Return the data that all runs in these places share, or else what is set."""
     with suppress(UserError, OSError):
-        found = [read_run(place) for place in find_places(places)]
-        taken = data_of_runs(found, asked=config.data, out=config.out)
-        if taken and all(each == taken[0] for each in taken):
+        several = [read_run(place) for place in find_places(places)]
+        taken = data_of_runs(several, asked=config.data, out=config.out)
+        if taken and all(digest == taken[0] for digest in taken):
             return taken[0]
     return config.data
 
 
-def needs(config: Config, *, command: str, files: bool = True) -> list[Finding]:
+def needs(config: Config, *, command: str) -> list[Finding]:
     """Return what a command needs with this configuration, there or not."""
-    found = [*_needs(config, command), *(_files(config, command) if files else ())]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys([*_needs(config, command), *_files(config, command)]))
 
 
 def _needs(config: Config, command: str) -> Iterator[Finding]:
     trains = command in _TRAINS
-    if trains:
+    if trains and config.logger:
         yield from _of_classes(config.logger)
     if command == "scrolls" and config.task:
         yield from _of_classes(config.task)
@@ -143,10 +142,12 @@ def _needs(config: Config, command: str) -> Iterator[Finding]:
 
 def _of_classes(section: Any) -> Iterator[Finding]:
     """Yield the packages that the classes of a section need."""
-    for node in _nodes(section):
+    for _, node in nodes(section, ""):
         name = str(node.get(TARGET)).rpartition(".")[2]
-        own = node.get("packages") if name == "PackageCode" else None
-        wanted = {one: f"pip install {one}" for one in own or () if one != "stdlib"}
+        packages = node.get("packages") if name == "PackageCode" else None
+        wanted = {
+            package: f"pip install {package}" for package in packages or () if package != "stdlib"
+        }
         if name in _BY_CLASS:
             module, extra = _BY_CLASS[name]
             wanted[module] = install_command(extra)
@@ -162,16 +163,19 @@ def _package(module: str, *, needed_by: str, cure: str) -> Finding:
 
 def _scoring(config: Config) -> Iterator[Finding]:
     """Yield the package that a task's outputs are scored with, if any."""
-    split, kind = config.scrolls.split, str((config.task or {}).get(TARGET))
+    task = config.task
+    if task is None:
+        return
+    split, kind = config.scrolls.split, str(task.get(TARGET))
     hidden = split is None or (split == "test" and kind.endswith(".ScrollsTask"))  # no references
-    if not hidden and config.build("task").metric == "rouge":
+    if not hidden and task.built.metric == "rouge":
         by = "the task's metric (ROUGE)"
         yield _package("rouge_score", needed_by=by, cure=install_command("scrolls"))
 
 
 def _of_preparing(config: Config) -> Iterator[Finding]:
     """Yield the grammars of the languages to be cut by statements, and the programs of Slurm."""
-    for node in _nodes(config.corpus):
+    for _, node in nodes(config.corpus, ""):
         if node.get("granularity") == "logical":
             yield grammars(needed_by="granularity=logical", language=node.get("language"))
             break
@@ -208,10 +212,12 @@ def grammars(*, needed_by: str, language: str | None = None) -> Finding:
     from segmenters.code import parsed
     from segmenters.code.tables import TABLES
 
-    asked = [language] if language in TABLES else sorted(TABLES)
-    missing = [name for name in asked if parsed.missing(name)]
+    languages = [language] if language in TABLES else sorted(TABLES)
+    missing = [name for name in languages if parsed.missing(name)]
     if not missing:
-        return Finding("grammars", "ok", f"{needed_by}: all {len(asked)} grammars are installed")
+        return Finding(
+            "grammars", "ok", f"{needed_by}: all {len(languages)} grammars are installed"
+        )
     text = (
         f"{needed_by}: files in {', '.join(missing)} are cut at physical lines, since their "
         "grammars are not installed, or of a version that tree-sitter cannot read"
@@ -231,7 +237,7 @@ def _files(config: Config, command: str) -> Iterator[Finding]:
     if command in ("extend", "retrofit", "scrolls"):
         cure = "set checkpoint=RUN, a trained run"
         wanted.append(("checkpoint", str(config.checkpoint), cure))
-    path = (config.task or {}).get("path")
+    path = config.task and config.task.get("path")
     if command == "scrolls" and isinstance(path, str) and "://" not in path:
         wanted.append(("task.path", path, "set path=ZIP, the task's archive"))
     for name, place, cure in wanted:
@@ -239,14 +245,3 @@ def _files(config: Config, command: str) -> Iterator[Finding]:
             yield Finding(name, "ok", place)
         else:
             yield Finding(name, "fail", f"{place} is not there", cure)
-
-
-def _nodes(section: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield all mappings of a section, from the outside in."""
-    if isinstance(section, Mapping):
-        yield section
-        for value in section.values():
-            yield from _nodes(value)
-    elif isinstance(section, list):
-        for value in section:
-            yield from _nodes(value)

@@ -4,34 +4,30 @@ Takes runs, data, or folders of them, also as out=FOLDER; by default all in runs
 also while they are written, and loads no torch. Exit status: 0, or 2 if there is no such folder.
 """
 
-import argparse
 import datetime
+import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from train.errors import RunError
 from train.fit.record import State, as_json, find_states
+from train.words import Words
 
 _DEFAULT = "runs"
+_NUMBERS = ("step", "loss", "validation", "tokens/s")
+_COLUMNS = ("run or data", "state", *_NUMBERS, "checkpoint", "next")
+_TABLE_WIDTH, _FILE_WIDTH = 110, 200  # columns: less is a list, not a table
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
-def main(words: list[str]) -> None:
-    """Run the command on its arguments."""
-    parser = argparse.ArgumentParser(
-        prog="bipe status", description="Show the state of runs and prepared data."
-    )
-    parser.add_argument(
-        "folders", metavar="FOLDER", nargs="*", help=f"folder to search; default: {_DEFAULT}"
-    )
-    parser.add_argument("--json", action="store_true", help="print all numbers as a JSON list")
-    parser.add_argument("--verify", action="store_true", help="also verify the sha256 of models")
-    given = parser.parse_args(words)
-    folders = [word.removeprefix("out=") for word in given.folders] or [_DEFAULT]
-    places = list(map(Path, folders))
+def main(words: Words) -> None:
+    """Print the state of each run and of each folder of data."""
+    places = list(map(Path, (*words.places, *words.keys.values()) or (_DEFAULT,)))
     if missing := next((place for place in places if not place.is_dir()), None):
         raise RunError(f"{missing}: there is no such folder")
-    states = [state for place in places for state in find_states(place, verify=given.verify)]
-    if given.json:
+    states = [state for place in places for state in find_states(place, verify=words.has("verify"))]
+    if words.has("json"):
         print(as_json(states))
     elif states:
         _show(states)
@@ -40,36 +36,57 @@ def main(words: list[str]) -> None:
 
 
 def _show(states: Sequence[State]) -> None:
-    from rich import box
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    numbers = ("step", "loss", "validation", "tokens/s")
-    for name in ("run or data", "state", *numbers, "checkpoint", "next"):
-        table.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
-    for one in states:
-        cells = (
-            one.folder,
-            one.state,
-            "" if one.step is None else f"{one.step:,}/{one.steps or '?'}",
-            "" if one.loss is None else f"{one.loss:.3f}",
-            "" if one.validation_loss is None else f"{one.validation_loss:.3f}",
-            "" if one.tokens_per_second is None else f"{one.tokens_per_second:,.0f}",
-            _checkpoint(one),
-            one.next,
-        )
-        # Texts, not strings: names of folders may hold rich's markup.
-        table.add_row(*(Text(cell) for cell in cells))
-    console = Console()
+    console = Console(highlight=False)
     if not console.is_terminal:
-        console = Console(width=200)
-    console.print(table)
+        console = Console(width=_FILE_WIDTH)
+    # Texts, not strings: names of folders may hold rich's markup.
+    rows = [[Text(_printable(cell), overflow="fold") for cell in _cells(state)] for state in states]
+    if console.width >= _TABLE_WIDTH:
+        console.print(_table(rows))
+        return
+    for folder, *cells in rows:
+        folder.stylize("bold")
+        console.print(folder)
+        for name, cell in zip(_COLUMNS[1:], cells, strict=True):
+            if cell.plain:
+                console.print(Text(f"  {name}: ", overflow="fold").append_text(cell))
 
 
-def _checkpoint(one: State) -> str:
-    if one.checkpoint is None or one.checkpoint_age is None:
+def _table(rows: Sequence[Sequence[Any]]) -> Any:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in _COLUMNS:
+        table.add_column(name, justify="right" if name in _NUMBERS else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _cells(state: State) -> tuple[str, ...]:
+    return (
+        state.folder,
+        state.state,
+        "" if state.step is None else f"{state.step:,}/{state.steps or '?'}",
+        "" if state.loss is None else f"{state.loss:.3f}",
+        "" if state.validation_loss is None else f"{state.validation_loss:.3f}",
+        "" if state.tokens_per_second is None else f"{state.tokens_per_second:,.0f}",
+        _checkpoint(state),
+        state.next,
+    )
+
+
+def _checkpoint(state: State) -> str:
+    if state.checkpoint is None or state.checkpoint_age is None:
         return ""
-    age = datetime.timedelta(seconds=round(one.checkpoint_age))
-    return f"step {one.checkpoint:,}, {age} ago"
+    age = datetime.timedelta(seconds=round(state.checkpoint_age))
+    return f"step {state.checkpoint:,}, {age} ago"
+
+
+def _printable(text: str) -> str:
+    """Return a text with its control characters, which may be a stranger's, as escapes."""
+    return _CONTROL.sub(lambda match: repr(match[0])[1:-1], text)

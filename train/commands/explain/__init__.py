@@ -26,9 +26,8 @@ from bipe.positions import Positions
 from segmenters.wording import counted
 from train.commands.explain import text
 from train.commands.explain.costs import costs, paths
-from train.commands.explain.curves import curves
-from train.commands.explain.parts import about_far, parts_of, together
-from train.config import Config, encoding_name
+from train.commands.explain.parts import about_far, curves, parts_of, together
+from train.config import Config, called, encoding_name
 from train.disk.files import write_whole
 from train.errors import ConfigError, as_config_error
 
@@ -64,7 +63,7 @@ def explain(config: Config, *, study: str, options: Mapping[str, str]) -> None:
         logging.getLogger("bipe.attention").setLevel(logging.WARNING)
         costly = list(_costly(config, decoder, scheme, lengths))  # may be refused
         _write([f"{name}, for {size}"])
-        far = [list(text.far(*each)) for each in about_far(scheme)]
+        far = [list(text.far(*pair)) for pair in about_far(scheme)]
         for lines in (*map(text.part, parts), *far):
             _write(["", *lines])
         _write(costly)
@@ -72,18 +71,18 @@ def explain(config: Config, *, study: str, options: Mapping[str, str]) -> None:
         for curve in drawn:
             _write(["", *text.chart(curve)])
     if svg is not None or pdf is not None:
-        from train.commands.explain.picture import picture
+        from train.commands.explain.page import picture
 
-        made = picture(name, parts, drawn)
+        drawing = picture(name, parts, drawn)
         for path in (svg, pdf):
             if path is not None:
-                made.save(path)
+                drawing.save(path)
                 print(f"picture: {path}")
     if page is not None:
         from train.commands.explain.page import explorer
 
-        told = [" ".join(lines) for lines in far]
-        write_whole(page, explorer(name, parts, told, decoder.head_width, file))
+        sentences = [" ".join(lines) for lines in far]
+        write_whole(page, explorer(name, parts, sentences, decoder.head_width, file))
         print(f"page: {page}")
 
 
@@ -112,24 +111,24 @@ def _costly(
     path, allowed = config.attention, config.allowed
     yield from ("", "cost")
     yield from text.indented(costs(decoder, time=config.row_length, path=path, allowed=allowed))
-    for head, found in paths(scheme, lengths=lengths, path=path):
+    for head, lines in paths(scheme, lengths=lengths, path=path):
         yield f"attention, {head}"
-        yield from text.indented(found)
+        yield from text.indented(lines)
 
 
 def _decoder(config: Config) -> DecoderConfig:
     """Return the model, whose vocabulary may be anything; ConfigError names a faulty key."""
-    built = config.build("encoding")
+    built = config.encoding.built
     with as_config_error("encoding: "), torch.no_grad():  # rotations of two levels may not combine
         scheme = as_scheme(built)
         nothing = torch.zeros(1, 1, dtype=torch.uint8)
         scheme.rotation(Positions.from_marks(nothing, levels=levels_of(scheme)))
-    given = {} if "vocab_size" in config.model else {"vocab_size": _VOCABULARY}
+    vocabulary = {} if "vocab_size" in config.model else {"vocab_size": _VOCABULARY}
     with as_config_error("model."):
-        made: DecoderConfig = config.call("model", encoding=dict(config.encoding), **given)
+        decoder: DecoderConfig = called(config.model, encoding=dict(config.encoding), **vocabulary)
     with as_config_error("encoding: "), torch.device("meta"):
-        Decoder(made, allowed=config.allowed)
-    return _stretched(made, config) if config.stretch else made
+        Decoder(decoder, allowed=config.allowed)
+    return _stretched(decoder, config) if config.stretch else decoder
 
 
 def _stretched(decoder: DecoderConfig, config: Config) -> DecoderConfig:

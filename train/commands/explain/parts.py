@@ -1,8 +1,20 @@
-"""The parts of a composed encoding, and what their own classes and docstrings say of them."""
+"""The parts of a composed encoding: what their docstrings say, and what they do to scores.
+
+Curves are at the values that training starts with:
+
+    bias      what is added to the score; of gates the mean over random hidden states; where it
+              depends on queries and keys, the root of its mean square over random ones
+    rotation  the mean score of equal random q and k
+    embed     the inner product of the vectors that are added; where none is added (products,
+              rotations of embeddings), of random embeddings after the encoding
+
+The query is the last of the ids 0, 1, ..., so that an encoding that is not relative is shown there.
+"""
 
 from __future__ import annotations
 
 import inspect
+import math
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -10,9 +22,11 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from bipe.attention.dispatch import bias_kind
+from bipe.bias import Bias, ContentBias, GateBias
+from bipe.decoder import DecoderConfig
 from bipe.encodings.base import Chain, Encoding, Layers, far_of, levels_of
 from bipe.encodings.multilevel import Multilevel
 from bipe.positions import SEGMENT_BIT, Positions
@@ -50,34 +64,36 @@ class Part:
 
     @property
     def counts(self) -> str:
-        return ", ".join(COUNTS.get(each, _UNITS) for each in self.ids)
+        return ", ".join(COUNTS.get(name, _UNITS) for name in self.ids)
 
     @property
     def parameters(self) -> dict[str, int]:
-        return {name: each.numel() for name, each in self.of.named_parameters()}
+        return {name: parameter.numel() for name, parameter in self.of.named_parameters()}
 
     @property
     def nature(self) -> list[str]:
         """Return what the encodings inside declare; what changes embeddings sees all ids."""
-        inside = [each for each in self.of.modules() if isinstance(each, Encoding)]
-        relative = all(each.relative and not _embeds(each) for each in inside)
+        inside = [encoding for encoding in self.of.modules() if isinstance(encoding, Encoding)]
+        relative = all(encoding.relative and not _embeds(encoding) for encoding in inside)
         said = ["relative: scores stay when all ids are shifted"]
         said = said if relative else ["not relative: scores depend on where ids start"]
-        said += ["random: draws in training"] * any(each.random for each in inside)
-        said += ["layered: its bias is made in each layer"] * any(each.layered for each in inside)
+        said += ["random: draws in training"] * any(encoding.random for encoding in inside)
+        said += ["layered: its bias is made in each layer"] * any(
+            encoding.layered for encoding in inside
+        )
         return said
 
     @property
     def hooks(self) -> dict[str, str]:
         """Return the hooks that change anything, each with what it gives."""
-        asked, found = Asked(self.of, time=2), dict[str, str]()
+        hooks_of, hooks = Asked(self.of, time=2), dict[str, str]()
         if _embeds(self.of):
-            found["embed"] = "changes embeddings"
-        if (rotation := asked.rotation()) is not None:
-            found["rotation"] = f"of queries and keys ({type(rotation).__name__})"
-        if (bias := asked.bias(1)) is not None:
-            found["bias"] = f"on scores, {_BIASES[bias_kind(bias)]}"
-        return found
+            hooks["embed"] = "changes embeddings"
+        if (rotation := hooks_of.rotation()) is not None:
+            hooks["rotation"] = f"of queries and keys ({type(rotation).__name__})"
+        if (bias := hooks_of.bias(1)) is not None:
+            hooks["bias"] = f"on scores, {_BIASES[bias_kind(bias)]}"
+        return hooks
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +107,8 @@ class Asked:
     time: int
 
     def embed(self, x: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = self.of.embed(x, self._at(len(x)))
-        return found
+        embedded: torch.Tensor = self.of.embed(x, self._at(len(x)))
+        return embedded
 
     def rotation(self) -> Any:
         return self.of.rotation(self._at(1))
@@ -114,8 +130,8 @@ class Asked:
 
 def ids_read(parts: Sequence[Part]) -> tuple[str, ...]:
     """Return the names of the ids to show: of two levels, and of coarser ones if they are fed."""
-    fed = [each for part in parts for each in part.ids if each not in ALL_IDS]
-    count = 1 + max((int(each.removeprefix("level")) for each in fed), default=-1)
+    fed = [name for part in parts for name in part.ids if name not in ALL_IDS]
+    count = 1 + max((int(name.removeprefix("level")) for name in fed), default=-1)
     return (*ALL_IDS, *(f"level{level}" for level in range(count)))
 
 
@@ -125,8 +141,8 @@ def parts_of(
     """Yield the encodings of a scheme, in the order in which they are applied."""
     if isinstance(scheme, Layers):
         for name, inner in scheme.schemes.items():
-            own = tuple(at for at in range(n_layer) if scheme.of_layer(at) is inner)
-            yield from parts_of(inner, n_layer, f"{path}schemes.{name}.", own)
+            indices = tuple(at for at in range(n_layer) if scheme.of_layer(at) is inner)
+            yield from parts_of(inner, n_layer, f"{path}schemes.{name}.", indices)
     elif isinstance(scheme, Chain):
         for place, link in enumerate(scheme.links):
             yield from parts_of(link, n_layer, f"{path}links.{place}.", layers)
@@ -152,21 +168,21 @@ def together(scheme: Any, parts: Sequence[Part]) -> list[Part]:
 
 def about_far(scheme: Any) -> list[tuple[str, Any]]:
     """Return the far methods and stretches inside, each with where it is."""
-    found = []
+    methods = []
     for name, module in scheme.named_modules():
         where = name or "the whole"
         if isinstance(module, Chain):
             continue  # it has that of a link
         if (far := far_of(module)) is not None:
-            found.append((f"far of {where}", far))
+            methods.append((f"far of {where}", far))
         if (stretch := getattr(module, "stretch", None)) is not None:
-            found.append((f"stretch of {where}", stretch))
-    return found
+            methods.append((f"stretch of {where}", stretch))
+    return methods
 
 
 def settings(of: Any) -> str:
     """Return the fields of a far method or stretch as they are written in a configuration."""
-    return ", ".join(f"{each.name}={getattr(of, each.name)}" for each in fields(of))
+    return ", ".join(f"{field.name}={getattr(of, field.name)}" for field in fields(of))
 
 
 def source_of(kind: type) -> tuple[str, list[str]]:
@@ -179,11 +195,134 @@ def source_of(kind: type) -> tuple[str, list[str]]:
     ours = kind.__module__.startswith("bipe.")
     doc = inspect.cleandoc(next(filter(None, docs[::-1] if ours else docs), ""))
     blocks = [block.splitlines() for block in doc.split("\n\n")]
-    inside = (block for block in blocks if block and all(each.startswith("    ") for each in block))
+    inside = (block for block in blocks if block and all(line.startswith("    ") for line in block))
     return " ".join(blocks[0]), next(inside, [])
 
 
 def _embeds(of: nn.Module) -> bool:
     if isinstance(of, Encoding):
         return type(of).embed is not Encoding.embed
-    return any(_embeds(each) for each in of.modules() if isinstance(each, Encoding))
+    return any(_embeds(encoding) for encoding in of.modules() if isinstance(encoding, Encoding))
+
+
+SEED = 0
+DRAWS = 32
+_HEADS = 4  # at most, evenly over all
+_MOST_TOKENS, _MOST_UNITS = 256, 64  # ids at most: of tokens, of any other level
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """Values at the distances 0, 1, ... of some heads. drawn: whether random numbers are in it."""
+
+    part: Part
+    what: str
+    heads: dict[str, tuple[float, ...]]
+    drawn: bool
+
+    @property
+    def title(self) -> str:
+        seed = f", {DRAWS} draws, seed {SEED}" if self.drawn else ""
+        cut = "" if len(self.part.ids) == 1 else f", in segments of {SEGMENT} tokens"
+        return f"{self.part.path}, {self.part.name}: {self.what}{cut}{seed}"
+
+    @property
+    def unit(self) -> str:
+        return f"distance in {self.part.counts if len(self.part.ids) == 1 else 'tokens'}"
+
+    @property
+    def farthest(self) -> int:
+        return len(next(iter(self.heads.values()))) - 1
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        values = [value for row in self.heads.values() for value in row if math.isfinite(value)]
+        return (min(values), max(values)) if values else (0.0, 0.0)
+
+    @property
+    def flat(self) -> bool:
+        low, high = self.bounds
+        return high - low <= 1e-6 * max(abs(low), abs(high))
+
+
+def curves(parts: Sequence[Part], decoder: DecoderConfig, row_length: int) -> Iterator[Curve]:
+    """Yield a curve for each hook of each part that changes anything."""
+    for part in parts:
+        level = part.ids[0] if part.ids != ALL_IDS else "token"
+        hooks = Asked(
+            part.of, time=min(_MOST_TOKENS if level == "token" else _MOST_UNITS, row_length)
+        )
+        for hook, find in (("embed", _embedded), ("rotation", _rotated), ("bias", _biased)):
+            if part.only and hook not in part.only:
+                continue
+            with torch.random.fork_rng(devices=()):
+                torch.manual_seed(SEED)
+                curve = find(hooks, part, decoder)
+            if curve is not None:
+                what, values, drawn = curve
+                yield Curve(part=part, what=what, heads=_heads(values, hook), drawn=drawn)
+
+
+Found = tuple[str, Tensor, bool] | None
+
+
+def _embedded(asked: Asked, part: Part, decoder: DecoderConfig) -> Found:
+    if "embed" not in part.hooks:
+        return None
+    nothing = torch.zeros(1, asked.time, decoder.width)
+    added = asked.embed(nothing)
+    if added.any():
+        return "inner product of the added vectors", (added[:, -1:] * added).sum(-1), False
+    same = torch.randn(DRAWS, 1, decoder.width).expand(-1, asked.time, -1)
+    turned = asked.embed(same)
+    products = (turned[:, -1:] * turned).sum(-1).mean(0, keepdim=True)
+    return "inner product of equal embeddings", products, True
+
+
+def _rotated(asked: Asked, part: Part, decoder: DecoderConfig) -> Found:
+    rotation = asked.rotation()
+    if rotation is None:
+        return None
+    width = decoder.head_width
+    same = torch.randn(DRAWS, 1, 1, width).expand(-1, decoder.n_head, asked.time, -1)
+    q, k = rotation.query(same)[:, :, -1:], rotation.key(same)
+    return "mean score of equal q and k", (q * k).sum(-1).mean(0) * width**-0.5, True
+
+
+def _biased(asked: Asked, part: Part, decoder: DecoderConfig) -> Found:
+    bias = asked.bias(DRAWS)
+    if bias is None:
+        return None
+    layer = part.layers[0] if part.layers else 0
+    drawn = any(isinstance(leaf, ContentBias | GateBias) for leaf in bias.leaves())
+    values = sum(_leaf(leaf, asked.time, layer, decoder) for leaf in bias.leaves())
+    assert isinstance(values, Tensor)
+    if any(isinstance(leaf, ContentBias) for leaf in bias.leaves()):
+        what, shown = "size of the bias on random q and k", values.square().mean(0).sqrt()
+    else:
+        what = "mean bias on random hidden states" if drawn else "bias"
+        shown = values.mean(0)
+    return what, shown[:, 0], drawn
+
+
+def _leaf(leaf: Bias, time: int, layer: int, decoder: DecoderConfig) -> Tensor:
+    """Return the bias of the last query: ``(draw, head, 1, key)``."""
+    heads, width = decoder.n_head, decoder.head_width
+    if isinstance(leaf, GateBias):
+        gates = leaf.gates(layer, torch.randn(DRAWS, time, decoder.width))
+        return leaf.over(gates.transpose(1, 2)).dense(torch.float64)
+    if isinstance(leaf, ContentBias):
+        q, k = torch.randn(DRAWS, heads, 1, width), torch.randn(DRAWS, heads, time, width)
+        allowed = torch.ones(DRAWS, 1, time, dtype=torch.bool)
+        return leaf.in_layer(layer).added(q, k, q @ k.transpose(-1, -2), allowed).double()
+    return leaf.dense(torch.float64)
+
+
+def _heads(values: Tensor, hook: str) -> dict[str, tuple[float, ...]]:
+    """Return some of the heads ``(head, key)`` by distance; one if they are equal."""
+    rows: list[Any] = values.double().flip(-1).tolist()
+    if torch.allclose(values, values[:1].expand_as(values), rtol=1e-5, atol=1e-7):
+        return {"vectors" if hook == "embed" else "every head": tuple(rows[0])}
+    last = len(rows) - 1
+    chosen = sorted({round(at * last / (_HEADS - 1)) for at in range(_HEADS)})
+    return {f"head {at + 1}": tuple(rows[at]) for at in chosen}

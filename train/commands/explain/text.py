@@ -11,8 +11,7 @@ import torch
 
 from bipe.positions import Positions
 from segmenters import Lines, Segmenter, Sentences, anchors_from_offsets, mark
-from train.commands.explain.curves import Curve
-from train.commands.explain.parts import ALL_IDS, Part, ids_read, settings, source_of
+from train.commands.explain.parts import ALL_IDS, Curve, Part, ids_read, settings, source_of
 from train.report.formats import short
 
 SAMPLES: tuple[tuple[str, Segmenter, str], ...] = (
@@ -79,7 +78,7 @@ def samples(names: Sequence[str] = ALL_IDS) -> Iterator[Cut]:
 
 def ids(parts: Sequence[Part]) -> Iterator[str]:
     """Yield tables of ids; a star is at those that the encoding reads."""
-    read = {name for each in parts for name in each.ids}
+    read = {name for part_read in parts for name in part_read.ids}
     yield "ids (* used by this encoding; | starts a segment; each word is a token here)"
     names = ids_read(parts)
     for cut in samples(names):

@@ -96,9 +96,9 @@ class Local:
     def _run_pool(self, work: Work, todo: list[int], watch: Watch) -> None:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["train.data.preparing.parts", __name__, *_slow(work)])
-        held, lifeline = context.Pipe(duplex=False)
+        pipe, lifeline = context.Pipe(duplex=False)
         pool = ProcessPoolExecutor(
-            min(self._count(), len(todo)), context, initializer=_begin, initargs=(work, held)
+            min(self._count(), len(todo)), context, initializer=_begin, initargs=(work, pipe)
         )
         # The largest first, so that there is the least to wait for at the end.
         ranks = sorted(todo, key=lambda rank: -(work.tasks[rank].part.size or 0))
@@ -116,7 +116,7 @@ class Local:
             raise
         finally:
             lifeline.close()
-            held.close()
+            pipe.close()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,8 +138,8 @@ class Slurm:
     poll_seconds: float = 10.0
 
     def __post_init__(self) -> None:
-        given = {"partition": self.partition, "time": self.time, "qos": self.qos, **self.sbatch}
-        for name, value in given.items():
+        options = {"partition": self.partition, "time": self.time, "qos": self.qos, **self.sbatch}
+        for name, value in options.items():
             if not f"{name}{value}".isprintable():  # a line of its own in the job script
                 raise DataError(f"engine.{name} must be one line, was: {value!r}")
 
@@ -161,10 +161,10 @@ class Slurm:
                 f"job scripts do not quote it, was: {logs}"
             )
         account = {} if self.account is None else {"account": self.account}
-        asked: dict[str, Any] = {"partition": self.partition, "time": self.time, "qos": self.qos}
-        asked |= {"mem_per_cpu_gb": self.memory_gb, "workers": self.workers or -1}
+        options: dict[str, Any] = {"partition": self.partition, "time": self.time, "qos": self.qos}
+        options |= {"mem_per_cpu_gb": self.memory_gb, "workers": self.workers or -1}
         executor = Executor(
-            **steps | asked,
+            **steps | options,
             job_name="bipe-prepare",
             # Nodes must find launch_pickled_pipeline.
             env_command=f'export PATH="{Path(sys.executable).parent}:$PATH"',
@@ -249,19 +249,19 @@ def _todo(work: Work) -> tuple[Work, dict[str, Any]]:
 def _require_all(work: Work, *, logs: str) -> None:
     if missing := work.missing():
         first = "".join(f"; the first error: {fault}" for fault in work.faults()[:1])
-        told = f"{len(missing)} of {counted(len(work.tasks), 'part')} failed{first}"
+        message = f"{len(missing)} of {counted(len(work.tasks), 'part')} failed{first}"
         cure = "run again to continue with the missing parts"
-        raise DataError(f"{told}. Their logs are in {logs}; {cure}")
+        raise DataError(f"{message}. Their logs are in {logs}; {cure}")
 
 
 def queued(job: str) -> bool:
     """Return whether a job waits or runs; True if squeue cannot be asked."""
     command = ["squeue", "--noheader", "--jobs", job]
     try:
-        found = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        process = subprocess.run(command, capture_output=True, text=True, timeout=60)
     except (FileNotFoundError, subprocess.TimeoutExpired):
         return True
-    return found.returncode == 0 and bool(found.stdout.strip())
+    return process.returncode == 0 and bool(process.stdout.strip())
 
 
 def _settle(future: Future[None], run: Callable[[], object]) -> None:

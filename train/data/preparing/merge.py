@@ -62,10 +62,10 @@ class Tally:
         left_out = {rule: number for rule, number in counts.items() if number}
         if not self.documents:
             rules = ", ".join(f"{number} {rule}" for rule, number in left_out.items())
-            told = f"all documents were left out ({rules})" if left_out else NOTHING
+            reason = f"all documents were left out ({rules})" if left_out else NOTHING
             if [*left_out] == ["empty"]:
-                told = f"all documents ({self.empty}) are empty; check text_key"
-            raise DataError(f"{label}: {told}")
+                reason = f"all documents ({self.empty}) are empty; check text_key"
+            raise DataError(f"{label}: {reason}")
         seen = chain.from_iterable(result["named"] for result in self.results.values())
         assert self.source.split is not None
         unseen = sorted(self.source.split.named.keys() - set(seen))
@@ -94,17 +94,17 @@ class Tally:
         }
 
     def statistics(self) -> dict[str, Any]:
-        found = {**self.lengths.summary(), "sample": self.sample.best[1]}
+        summary = {**self.lengths.summary(), "sample": self.sample.best[1]}
         examples = chain.from_iterable(result["examples"] for result in self.results.values())
         left_out = [*islice(examples, _EXAMPLES)]
-        return {**found, "left_out": left_out} if left_out else found
+        return {**summary, "left_out": left_out} if left_out else summary
 
 
 def tallies(work: Work) -> dict[str, Tally]:
-    made = {name: Tally(work, name) for name in work.sources}
-    for tally in made.values():
+    tallies = {name: Tally(work, name) for name in work.sources}
+    for tally in tallies.values():
         tally.require_documents()
-    return made
+    return tallies
 
 
 def merge(

@@ -125,7 +125,7 @@ class PartWriter(ExitStack):
         text = document.text
         try:
             chosen = self.source.segmenter_of(document)
-            kept = self.kept.around(chosen)
+            kept = self.kept if chosen is self.source.segmenter else self.kept.around(chosen)
             with tallied() as rules:
                 if anchors is None:
                     levels = kept.levels(text)
@@ -139,8 +139,8 @@ class PartWriter(ExitStack):
         )
         if len(levels) != self.levels or not tiled:
             rule = "cuts must increase from 0 to the end of the text, in"
-            told = f"source {self.name}: {rule} {counted(self.levels, 'level')}"
-            raise SegmenterError(told, document=document.id)
+            message = f"source {self.name}: {rule} {counted(self.levels, 'level')}"
+            raise SegmenterError(message, document=document.id)
         if text and chosen is not self.source.segmenter:
             self.chosen.add({repr(chosen): len(text)})
         self.done.add(shares_of(chosen, rules, len(text)))
@@ -179,7 +179,7 @@ class _Reading:
             if place in self._repeated:
                 self.duplicates += 1
                 continue
-            fields = {"document": replace(item, text=""), "place": place}
+            fields = {"document": item, "place": place}
             passed = Passed(text=item.text, id=item.id, metadata=fields)
             del item  # the text may be large, and the consumer frees it
             yield passed
@@ -228,7 +228,9 @@ def _hash(work: Work, rank: int, folder: Path) -> dict[str, Any]:
 
 def _own(documents: Stream) -> Iterator[tuple[Document, int]]:
     for passed in documents:
-        document = replace(passed.metadata["document"], text=passed.text)
+        document = passed.metadata["document"]
+        if passed.text is not document.text:  # a filter changed it
+            document = replace(document, text=passed.text)
         del passed
         yield document, len(document.text)
         del document

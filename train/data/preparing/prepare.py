@@ -37,7 +37,6 @@ from train.errors import DataError
 
 IF_EXISTS = ("auto", "refuse", "resume", "overwrite")
 _SHOWN_DIFFERENCES = 3  # keys in the message of a refusal
-_PLAN = "plan.json"
 SAMPLE_CHARACTERS = 1_000_000
 
 
@@ -74,6 +73,7 @@ def prepare(
     there = folder.finished(out)
     if there is not None and if_exists != "overwrite":
         _require_same(there, request, out=out, if_exists=if_exists)
+        folder.tidy(out)
         return Prepared(folder=out, manifest=there, kept=True)
     with folder.workplace(out) as part:
         if folder.recover(part, out):
@@ -147,24 +147,24 @@ def _plan(
     """Return tasks, tokenizer and digest, from an interrupted run of the same request if any."""
     states = plain({name: source.documents.state() for name, source in corpus.sources.items()})
     digest = hashlib.sha256(json.dumps([request, states]).encode()).hexdigest()
-    found = read_json(part / _PLAN) or {}
-    if found.get("digest") == digest:
-        tokenizer = reopened(found["tokenizer"], found["eos"], found["bos"])
+    plan = read_json(part / folder.PLAN) or {}
+    if plan.get("digest") == digest:
+        tokenizer = reopened(plan["tokenizer"], plan["eos"], plan["bos"])
     else:
         folder.clear(part)
         parts = {
-            name: [[dict(each.where), each.size] for each in source.documents.division()]
+            name: [[dict(part.where), part.size] for part in source.documents.division()]
             for name, source in corpus.sources.items()
         }
         meter.start("tokenizer")
         tokenizer = corpus.tokenizer.build(corpus.texts)
-        made = {"tokenizer": tokenizer.json, "eos": tokenizer.eos, "bos": tokenizer.bos}
-        found = {"digest": digest, "parts": parts, **made}
-        write_whole(part / _PLAN, json.dumps(found))
+        described = {"tokenizer": tokenizer.json, "eos": tokenizer.eos, "bos": tokenizer.bos}
+        plan = {"digest": digest, "parts": parts, **described}
+        write_whole(part / folder.PLAN, json.dumps(plan))
         meter.finish()
     tasks = [
         Task(source=name, number=number, part=Part(where=plain(where), size=size))
-        for name, parts in found["parts"].items()
+        for name, parts in plan["parts"].items()
         for number, (where, size) in enumerate(parts)
     ]
     return tasks, tokenizer, f"{digest}:{tokenizer.fingerprint()['sha256']}"
@@ -178,8 +178,8 @@ def _require_same(
         return
     other = f" made with other settings ({differing})" if differing else ""
     cure = "if_exists=overwrite" + " or if_exists=auto" * (not differing)
-    told = f"contains a data set{other}. Set data= to another folder, or set {cure}"
-    raise DataError(f"{out} {told}")
+    message = f"contains a data set{other}. Set data= to another folder, or set {cure}"
+    raise DataError(f"{out} {message}")
 
 
 def describe(
@@ -259,15 +259,15 @@ def _sampled(
     flaws = Flaws()
     for document in sample:
         flaws.add(document)
-    for told, warning in sentences(flaws.table(), source.documents):
-        yield f"{'warning: ' * warning}{told}"
+    for sentence, warning in sentences(flaws.table(), source.documents):
+        yield f"{'warning: ' * warning}{sentence}"
     whole = max(1, sum(map(len, texts)))
     table = done.table().items()
     shares = (f"{counts['characters'] / whole:.1%} {rule}" for rule, counts in table)
     yield f"what cuts it: {', '.join(shares)}"
     if len(names) > 1:
-        each = zip(names, segments, strict=True)
-        sizes = (f"{name} {tokens / max(1, number):.1f}" for name, number in each)
+        pairs = zip(names, segments, strict=True)
+        sizes = (f"{name} {tokens / max(1, number):.1f}" for name, number in pairs)
         yield f"tokens per level: {', '.join(sizes)}"
     if "bytes" in stored and whole >= SAMPLE_CHARACTERS:
         yield f"in all: about {stored['bytes'] * tokens / size / 1e6:,.1f}M tokens, if stored plain"
@@ -277,8 +277,8 @@ def _sample(source: Source) -> Iterator[Document]:
     left = SAMPLE_CHARACTERS
     for document in source.documents:
         # Fields that state places in the text hold for the whole of it.
-        known = {*document.meta} <= {*KNOWN_FIELDS, *NESTING_FIELDS}
-        yield replace(document, text=document.text[:left]) if known else document
+        plain = {*document.meta} <= {*KNOWN_FIELDS, *NESTING_FIELDS}
+        yield replace(document, text=document.text[:left]) if plain else document
         left -= len(document.text)
         if left <= 0:
             return

@@ -69,6 +69,10 @@ class Watch:
         self._work, self._meter = work, meter
         self._left = set(range(len(work.tasks)))
         self._done = np.zeros(4, int)  # documents, bytes of text, tokens, segments
+        # Documents that are split within are several in the shards.
+        splits = [source.split for source in work.sources.values()]
+        within = any(split is not None and split.within is True for split in splits)
+        self._item = "document piece" if within else "document"
         self._sizes = [task.part.size for task in work.tasks]
         self._collect()
         self._bytes_before = int(self._done[1])
@@ -90,26 +94,26 @@ class Watch:
     def _collect(self) -> None:
         self._looked = time.monotonic()
         for rank in sorted(self._left):
-            if self._work.place(rank).exists() and (found := self._work.result(rank)):
+            if self._work.place(rank).exists() and (result := self._work.result(rank)):
                 self._left.discard(rank)
-                self._done += found["counts"]
+                self._done += result["counts"]
 
     def _share(self, size: int) -> float | None:
         """Return the finished share of the stored bytes; parts in progress count by their text."""
-        known = [size for size in self._sizes if size is not None]
-        if len(known) < len(self._sizes) or not sum(known):
+        sizes = [size for size in self._sizes if size is not None]
+        if len(sizes) < len(self._sizes) or not sum(sizes):
             return None
-        done = sum(size for rank, size in enumerate(known) if rank not in self._left)
+        done = sum(size for rank, size in enumerate(sizes) if rank not in self._left)
         # Stored bytes per byte of text: files may be packed, and rows hold more than the text.
         scale = done / self._done[1] if self._done[1] and done else 1.0
-        return min(1.0, (done + scale * (size - self._done[1])) / sum(known))
+        return min(1.0, (done + scale * (size - self._done[1])) / sum(sizes))
 
     def _show(self, counts: np.ndarray) -> None:
         documents, size, tokens, segments = counts.tolist()
         seconds = max(time.monotonic() - self._began, 1e-9)
         share = self._share(size)
         words = [
-            counted(documents, "document"),
+            counted(documents, self._item),
             f"{size / 1e6:.1f} MB",
             counted(tokens, "token"),
             counted(segments, "segment"),

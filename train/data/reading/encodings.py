@@ -1,20 +1,22 @@
-"""From bytes to text: byte-order marks, UTF-8, UTF-16, UTF-32, older encodings, and no text at all.
+"""From bytes to text: byte-order marks, UTF-8, UTF-16, UTF-32, named encodings, and no text.
 
 UTF-8 is the fast path: bytes that are valid in it are read as such, unless many of them are zero or
-control characters, which is UTF-16 or a binary file.
+control characters, which is UTF-16 or a binary file. An older encoding is never assumed, since a
+wrong one gives wrong text in silence: `fault_of` suggests one in the message of the refusal.
 """
 
 import codecs
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import IO
 
 from train.data.reading.documents import REPLACEMENT
-from train.data.reading.legacy import UTF8, certain
 from train.errors import DataError
 
 Encoding = str | Sequence[str]
 AUTO = "auto"
+UTF8 = "utf-8"
 _BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
 _MARKS = {
     codecs.BOM_UTF8: [UTF8],
@@ -30,37 +32,35 @@ _MANY_CONTROLS, _MANY_ZEROS = 16, 50  # one in so many bytes
 _HEAD = 1 << 14  # bytes in which control characters are counted
 # Times as many ASCII characters as in the other byte order; bytes of which too few are no evidence.
 _CLEARLY, _FEW = 10, 16
+_BLOCK, _SAMPLE = 1 << 20, 1 << 16  # bytes read at once, and from which an encoding is guessed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
     """The text of some bytes.
 
-    encoding: "" for UTF-8. replaced: number of characters replaced by U+FFFD, `first`: the byte of
-    the first one. zeros: number of zero bytes, and of control characters if these are many.
-    likely: encodings of which none is certain.
+    encoding: "" for UTF-8. replaced: number of characters that are lost (U+FFFD, or escapes to
+    another encoding). zeros: number of zero bytes, and of control characters if these are many.
     """
 
     text: str
     encoding: str = ""
     replaced: int = 0
-    first: int = 0
     zeros: int = 0
-    likely: Sequence[str] = ()
 
 
 def decode(data: bytes, *, encoding: Encoding = AUTO) -> Decoded:
     """Decode bytes; a byte-order mark overrides `encoding`.
 
-    encoding: a name, or names of which the first that fits is used; "auto" is UTF-8, else what is
-    certain. Where none fits, bad bytes become U+FFFD.
+    encoding: a name, or names of which the first that fits is used; "auto" is UTF-8, UTF-16 or
+    UTF-32. Where none fits, bad bytes become U+FFFD.
     """
     marked = (names for mark, names in _MARKS.items() if data.startswith(mark))
     names = next(marked, names_of(encoding))
     others = [name for name in names if name != AUTO]
     if AUTO in names:
-        found = _automatic(data)
-        return named(data, others) if found.replaced and others else found
+        decoded = _automatic(data)
+        return named(data, others) if decoded.replaced and others else decoded
     return named(data, others)
 
 
@@ -72,14 +72,15 @@ def _automatic(data: bytes) -> Decoded:
     zeros = _zeros(data)
     try:
         text = data.decode(UTF8)
-    except UnicodeDecodeError as fault:
-        name, likely = (wide(data), []) if zeros else certain(data)
+    except UnicodeDecodeError:
+        name = wide(data) if zeros else None
         if name is None:
-            return replace(_replaced(data, UTF8, fault.start), zeros=zeros, likely=likely)
+            return replace(_replaced(data, UTF8), zeros=zeros)
     else:
-        name = wide(data) if zeros * _MANY_ZEROS > len(data) else _shifted(data)
+        name = wide(data) if zeros * _MANY_ZEROS > len(data) else None
         if name is None:
-            return Decoded(text=text, zeros=zeros)
+            lost = data.count(escape) if (escape := _shifted(data)[0]) else 0
+            return Decoded(text=text, zeros=zeros, replaced=lost)
     return Decoded(text=data.decode(name), encoding=name)
 
 
@@ -89,34 +90,50 @@ def named(data: bytes, names: Sequence[str]) -> Decoded:
     for name in names:
         try:
             text = data.decode(name).removeprefix(_BYTE_ORDER_MARK)
-        except UnicodeDecodeError as fault:
-            broken.append(_replaced(data, name, fault.start))
+        except UnicodeDecodeError:
+            broken.append(_replaced(data, name))
             continue
         shown = "" if codecs.lookup(name).name == UTF8 else name
         return Decoded(text=text, encoding=shown, zeros=text.count("\0"))
     return min(broken, key=lambda made: made.replaced)
 
 
-class LineDecoder:
-    """Decodes the lines of a file; what is not UTF-8 is by "auto" what the next lines are.
+def decode_line(line: bytes, *, encoding: Encoding) -> Decoded:
+    """Decode a line of a file whose lines end with a byte of their own."""
+    names = names_of(encoding)
+    others = [name for name in names if name != AUTO]
+    return named(line, [UTF8, *others] if AUTO in names else others)
 
-    sample: returns the bytes of some lines from an offset.
+
+def fault_of(stored: IO[bytes]) -> str:
+    """Return where bytes stop being UTF-8, and in which encoding they may be, for a message.
+
+    >>> fault_of(io.BytesIO(b"Caf\xe9 ferm\xe9, d\xe9sol\xe9 !"))
+    ', the first at byte 3; it may be cp1252'
     """
+    decoder = codecs.getincrementaldecoder(UTF8)()
+    at = 0
+    while block := stored.read(_BLOCK):
+        pending = len(decoder.getstate()[0])
+        try:
+            decoder.decode(block)
+        except UnicodeDecodeError as fault:
+            first = fault.start - pending
+            rest = stored.read(max(0, first + _SAMPLE - len(block)))
+            line = block.rfind(b"\n", 0, max(0, first)) + 1
+            return f", the first at byte {at + first}" + _guess((block + rest)[line:][:_SAMPLE])
+        escape, name = _shifted(block)
+        if escape:
+            return f", the first at byte {at + block.index(escape)}; it may be {name}"
+        at += len(block)
+    return ""
 
-    def __init__(self, encoding: Encoding, sample: Callable[[int], bytes]) -> None:
-        self._others = [name for name in names_of(encoding) if name != AUTO]
-        self._open = AUTO in names_of(encoding)
-        self._names = [UTF8] if self._open else self._others
-        self._sample = sample
 
-    def decode(self, line: bytes, offset: int) -> Decoded:
-        found = named(line, self._names)
-        if found.replaced and self._open:
-            self._open = False
-            name, _ = certain(self._sample(offset) or line)
-            self._names = [UTF8, *filter(None, [name]), *self._others]
-            return named(line, self._names)
-        return found
+def _guess(sample: bytes) -> str:
+    from charset_normalizer import from_bytes
+
+    best = from_bytes(sample).best()
+    return "" if best is None or best.encoding == "utf_8" else f"; it may be {best.encoding}"
 
 
 def check_encoding(encoding: Encoding) -> None:
@@ -125,8 +142,8 @@ def check_encoding(encoding: Encoding) -> None:
         try:
             b"text".decode(UTF8 if name == AUTO else name, "replace")
         except (LookupError, TypeError):
-            known = "auto, a name such as utf-8, cp1252, shift_jis or gb18030, or a list of these"
-            raise DataError(f"encoding must be {known}, was: {name or encoding}") from None
+            choices = "auto, a name such as utf-8, cp1252, shift_jis or gb18030, or a list of these"
+            raise DataError(f"encoding must be {choices}, was: {name or encoding}") from None
 
 
 def wide(data: bytes, *, whole: bool = True) -> str | None:
@@ -141,9 +158,9 @@ def wide(data: bytes, *, whole: bool = True) -> str | None:
             )
     if 0 not in data or len(data) < _FEW:
         return None
-    found = {name: text for name in _WIDE if (text := _plain(data, name, whole)) is not None}
+    texts = {name: text for name in _WIDE if (text := _plain(data, name, whole)) is not None}
     # Text in any language has spaces, digits or line ends; the other byte order has hardly any.
-    ascii = {name: sum(map(text.count, map(chr, range(128)))) for name, text in found.items()}
+    ascii = {name: sum(map(text.count, map(chr, range(128)))) for name, text in texts.items()}
     name = max(ascii, key=lambda each: ascii[each], default="")
     others = (count for other, count in ascii.items() if other != name)
     return name if name and ascii[name] > _CLEARLY * max(others, default=0) else None
@@ -156,19 +173,19 @@ def _plain(data: bytes, name: str, whole: bool) -> str | None:
     except UnicodeDecodeError:
         return None
     odd = "".join(map(chr, (0, *_CONTROLS)))
-    fine = all(unicodedata.category(one) not in ("Cn", "Co") for one in {*text})
+    fine = all(unicodedata.category(char) not in ("Cn", "Co") for char in {*text})
     return text if fine and not {*text} & {*odd} else None
 
 
-def _shifted(data: bytes) -> str | None:
-    """Return which encoding of seven bits with escapes, such as ISO-2022-JP, bytes are."""
+def _shifted(data: bytes) -> tuple[bytes, str]:
+    """Return escape and name of the encoding of seven bits, such as ISO-2022-JP, of bytes."""
     for escape, name in _SHIFTED.items() if 0x1B in data else ():
         try:
             if escape in data and not data.decode(name).isascii():
-                return name
+                return escape, name
         except UnicodeDecodeError:
             continue
-    return None
+    return b"", ""
 
 
 def _zeros(data: bytes) -> int:
@@ -178,13 +195,12 @@ def _zeros(data: bytes) -> int:
     return zeros + (controls if controls * _MANY_CONTROLS > len(head) else 0)
 
 
-def _replaced(data: bytes, name: str, first: int) -> Decoded:
+def _replaced(data: bytes, name: str) -> Decoded:
     text = data.decode(name, "replace")
     # UTF-8 resynchronises at each lead byte, so that genuine U+FFFD keep their three bytes.
     genuine = data.count(REPLACEMENT.encode()) if name == UTF8 else 0
     return Decoded(
         text=text.removeprefix(_BYTE_ORDER_MARK),
         replaced=text.count(REPLACEMENT) - genuine,
-        first=first,
         zeros=text.count("\0"),
     )

@@ -10,6 +10,7 @@ Other fields take memory, so only those are kept that choose a segmenter (`segme
 the row or in its `meta`, if they are short; those that `meta_keys` names are kept whole.
 """
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,10 +22,10 @@ from train.errors import DataError
 
 Conditions = Mapping[str, Any]
 _TESTS: dict[str, Callable[[Any, Any], Any]] = {
-    "at_least": lambda value, least: isinstance(value, int | float) and value >= least,
-    "at_most": lambda value, most: isinstance(value, int | float) and value <= most,
+    "at_least": lambda value, least: _number(value) >= least,
+    "at_most": lambda value, most: _number(value) <= most,
     "matches": lambda value, pattern: isinstance(value, str) and re.search(pattern, value),
-    "not": lambda value, refused: value not in refused,
+    "not": lambda value, refused: not _is_among(value, refused),
 }
 
 
@@ -61,8 +62,8 @@ class Rows(TolerantReader):
                 return None
             with no_text(where):
                 # A null is the empty text, which `prepare` skips and counts.
-                found = dig(row, self.text_key, parameter="text_key")
-                text = "" if found is None else conversation(found)
+                value = dig(row, self.text_key, parameter="text_key")
+                text = "" if value is None else conversation(value)
                 text = joined(text) if isinstance(text, list) else text
                 if not isinstance(text, str):
                     rule = f"text_key={self.text_key} must contain text"
@@ -72,10 +73,10 @@ class Rows(TolerantReader):
         except Bad as fault:
             return self.left_out(fault)
         meta = fields_of(row, self.text_key, self.meta_keys)
-        made = self.document(text, id=id, replaced=replaced, encoding=encoding, meta=meta)
-        if self.on_bad == "skip" and made.broken:  # else its file is judged as a whole
-            return self.too_broken(made.broken, len(made.text), where=where) or made
-        return made
+        document = self.document(text, id=id, replaced=replaced, encoding=encoding, meta=meta)
+        if self.on_bad == "skip" and document.broken:  # else its file is judged as a whole
+            return self.too_broken(document.broken, len(document.text), where=where) or document
+        return document
 
 
 def dig(row: Mapping[str, Any], key: str, *, parameter: str, where: str = "") -> Any:
@@ -86,8 +87,8 @@ def dig(row: Mapping[str, Any], key: str, *, parameter: str, where: str = "") ->
     for part in key.split("."):
         if not isinstance(value, Mapping) or part not in value:
             named = map(str, filter(None, value)) if isinstance(value, Mapping) else []
-            known = ", ".join(named) or "no fields"
-            raise DataError(f"{where}{parameter}={key} is not a field; there are: {known}")
+            fields = ", ".join(named) or "no fields"
+            raise DataError(f"{where}{parameter}={key} is not a field; there are: {fields}")
         value = value[part]
     return value
 
@@ -115,8 +116,8 @@ def conversation(found: Any) -> Any:
 
 def joined(parts: list[Any]) -> Any:
     texts = [part.get("text") if isinstance(part, Mapping) else part for part in parts]
-    known = [text for text in texts if isinstance(text, str)]
-    return "\n".join(known) if len(known) == len(parts) else parts
+    strings = [text for text in texts if isinstance(text, str)]
+    return "\n".join(strings) if len(strings) == len(parts) else parts
 
 
 def fields_of(
@@ -131,15 +132,16 @@ def columns_of(schema: Any, keys: Sequence[str] | None = None) -> list[str]:
     from pyarrow import types
 
     wanted = frozenset(KNOWN_FIELDS if keys is None else keys)
-    found = []
+    nested = [key for key in wanted if "." in key and key.partition(".")[0] in schema.names]
+    columns = [key for key in nested if key not in schema.names]
     for column in schema:
         nests = column.name in NESTING_FIELDS and column.name not in wanted
         if nests and types.is_struct(column.type):
             names = [child.name for child in column.type]
-            found += [f"{column.name}.{name}" for name in names if name in wanted]
+            columns += [f"{column.name}.{name}" for name in names if name in wanted]
         elif nests or column.name in wanted:  # what nests may be a JSON string
-            found.append(column.name)
-    return found
+            columns.append(column.name)
+    return columns
 
 
 def rows_of(batch: Any) -> list[Any]:
@@ -169,8 +171,8 @@ def check_conditions(conditions: Conditions | None) -> None:
                 try:
                     re.compile(value)
                 except (re.error, TypeError) as fault:
-                    told = f"must be a regular expression, was: {value!r} ({fault})"
-                    raise DataError(f"{key} {told}") from None
+                    message = f"must be a regular expression, was: {value!r} ({fault})"
+                    raise DataError(f"{key} {message}") from None
             elif isinstance(value, bool) or not isinstance(value, int | float):
                 raise DataError(f"{key} must be a number, was: {value!r}")
 
@@ -185,8 +187,22 @@ def keeps(row: Mapping[str, Any], conditions: Conditions | None, *, where: str) 
 
 def _holds(value: Any, condition: Any) -> bool:
     if not isinstance(condition, Mapping):
-        return value in condition
+        return _is_among(value, condition)
     return all(_TESTS[kind](value, asked) for kind, asked in condition.items())
+
+
+def _number(value: Any) -> float:
+    """Return a number, also of the text that a CSV has for it; NaN, in no range, for the rest."""
+    try:
+        return value if isinstance(value, int | float) else float(str(value))
+    except ValueError:
+        return math.nan
+
+
+def _is_among(value: Any, values: Sequence[Any]) -> bool:
+    """Return whether a value is one of some, or the text that a CSV has for a number of them."""
+    numbers = [each for each in values if isinstance(each, int | float)]
+    return value in values or (isinstance(value, str) and _number(value) in numbers)
 
 
 def _require_list(key: str, values: Any) -> None:

@@ -35,14 +35,25 @@ from train.data.reading.encodings import (
     UTF8,
     Decoded,
     Encoding,
-    LineDecoder,
     check_encoding,
     decode,
+    decode_line,
+    fault_of,
     names_of,
     wide,
 )
 from train.data.reading.fields import Rows, columns_of, dig, rows_of
-from train.data.reading.storage import File, lines_of, listed, opened, other_endings, raw, spans
+from train.data.reading.storage import (
+    ALWAYS,
+    MOST_GROWTH,
+    File,
+    lines_of,
+    listed,
+    opened,
+    other_endings,
+    raw,
+    spans,
+)
 from train.disk.manifest import redacted
 from train.errors import DataError
 
@@ -66,13 +77,13 @@ class Files(TolerantReader):
         parts: list[tuple[list[File], dict[str, Any], int]] = []
         for apart, group in groupby(divided, key=lambda both: len(both[1]) > 1):
             if apart:
-                parts += [([f], where, own) for f, pieces in group for where, own in pieces]
+                parts += [([f], where, size) for f, pieces in group for where, size in pieces]
             else:
                 together = grouped(((f, f.size) for f, _ in group), size=size)
-                parts += [(held, {}, own) for held, own in together]
+                parts += [(files, {}, size) for files, size in together]
         return [
-            Part(where={"files": [*map(astuple, held)], **where}, size=own)
-            for held, where, own in parts
+            Part(where={"files": [*map(astuple, files)], **where}, size=size)
+            for files, where, size in parts
         ]
 
     def read_part(self, part: Part) -> Iterator[Document | Bad]:
@@ -98,14 +109,18 @@ class Files(TolerantReader):
                     first = first or item.id * bool(own)  # "" while nothing is broken
                 yield item
                 del item
-            told = f", the first in {first}"
-            if bad := self.too_broken(broken, size, where=str(file), told=told):
+            place = partial(self.fault, file, first)
+            if bad := self.too_broken(broken, size, where=str(file), place=place):
                 raise bad
         except Bad as bad:
             yield self.left_out(bad)
         except OSError as fault:
             detail = f"cannot be read: {redacted(fault.strerror or str(fault))}"
             yield self.left_out(Bad(where=str(file), rule="cannot be read", detail=detail))
+
+    def fault(self, file: File, first: str) -> str:
+        """Return where the text of a file is broken, for messages. first: id of that document."""
+        return f", the first in {first}"
 
     def _each(self, files: list[File], where: dict[str, Any]) -> Iterator[Document | Bad]:
         for number, file in enumerate(files, start=1):
@@ -132,16 +147,16 @@ class Files(TolerantReader):
         raise NotImplementedError
 
     def files(self) -> list[File]:
-        return listed(str(self.path), pattern=self.pattern)
+        return listed(str(self.path), pattern=self.pattern, keys=self.keys)
 
     def check(self) -> None:
         files, place = self.files(), Path(self.path)
         if place.is_dir():
             endings = {Path(file.name).suffix for file in files}
-            others = other_endings(place, than=endings, more=len(files))
+            others = other_endings(place, than=endings, more=len(files), keys=self.keys)
             if others:
-                told = "path=%s: only %s match pattern=%s%s"
-                log.warning(told, place, len(files), self.pattern, others)
+                message = "path=%s: only %s match pattern=%s%s"
+                log.warning(message, place, len(files), self.pattern, others)
 
     def label(self) -> str:
         return f"{type(self).__name__} path={redacted(str(self.path))}"
@@ -161,7 +176,7 @@ _CORPORA = {"parquet": "parquet", "csv": "csv", "tsv": "csv"}  # by suffix; othe
 _LONGEST_FIELD = 2**31 - 1  # characters: the largest C long of every platform
 _LOOKED_AT, _NAMED = 200, 4  # further files like one that is no text
 _WIDE = ("utf-16", "utf_16", "utf16", "utf-32", "utf_32", "utf32")
-_HEAD, _SAMPLE = 1 << 16, 1 << 20  # bytes by which the encoding of lines is found
+_HEAD = 1 << 16  # bytes by which the encoding of lines is found
 _FIRST_ROW = 1 << 16  # characters that the first row of a table has at most, to find its delimiter
 
 
@@ -169,8 +184,8 @@ _FIRST_ROW = 1 << 16  # characters that the first row of a table has at most, to
 class Encoded(Files):
     """A reader of files of text.
 
-    encoding: "auto" for UTF-8, and others where they are certain; a name; or a list of these, of
-    which the first that fits is used, such as [auto, cp1252].
+    encoding: "auto" for UTF-8, UTF-16 and UTF-32; a name; or a list of these, of which the first
+    that fits is used, such as [auto, cp1252].
     """
 
     encoding: Encoding = AUTO
@@ -182,18 +197,18 @@ class Encoded(Files):
     def decoded(self, file: File) -> Decoded:
         """Return the text of a whole file; raise Bad if too much of it is broken."""
         with opened(file) as stored:
-            found = decode(stored.read(), encoding=self.encoding)
-        likely = f"; it may be {' or '.join(found.likely)}" if found.likely else ""
-        bad = self.too_broken(
-            found.replaced + found.zeros,
-            len(found.text),
-            where=str(file),
-            rule=BINARY if found.zeros else BROKEN,
-            told=f", the first at byte {found.first}{likely}" if found.replaced else "",
-        )
-        if bad:
+            decoded = decode(stored.read(), encoding=self.encoding)
+        broken, rule = decoded.replaced + decoded.zeros, BINARY if decoded.zeros else BROKEN
+        place = partial(self.fault, file, "") if rule == BROKEN else str
+        if bad := self.too_broken(
+            broken, len(decoded.text), where=str(file), rule=rule, place=place
+        ):
             raise bad
-        return found
+        return decoded
+
+    def fault(self, file: File, first: str) -> str:
+        with opened(file) as stored:
+            return (first and super().fault(file, first)) + fault_of(stored)
 
     def cure(self, rule: str) -> str:
         key = f"{self.keys}encoding"
@@ -248,11 +263,11 @@ class JSONL(Rows, Encoded):
 
     def read_file(self, file: File, **where: int) -> Iterator[Document | Bad]:
         wide = self._wide(file)
-        decoder = LineDecoder(UTF8 if wide else self.encoding, partial(self._sample, file))
-        for number, offset, held in lines_of(file, encoding=wide, **where):
+        encoding = UTF8 if wide else self.encoding
+        for number, held in lines_of(file, encoding=wide, **where):
             place = f"{file}:{number}"
             try:
-                line = [decoder.decode(held.pop(), offset)]
+                line = [decode_line(held.pop(), encoding=encoding)]
                 found = self.parse(line, id=f"{file.name}:{number}", where=place)
             except Bad as fault:
                 found = self.left_out(fault)
@@ -263,32 +278,42 @@ class JSONL(Rows, Encoded):
     def _wide(self, file: File) -> str | None:
         """Return the name of UTF-16 or UTF-32, whose lines do not end with a byte of their own."""
         with opened(file) as stored:
-            found = wide(stored.read(_HEAD), whole=False)
-        told = (name for name in names_of(self.encoding) if name.lower().startswith(_WIDE))
-        return found or next(told, None)
-
-    def _sample(self, file: File, offset: int) -> bytes:
-        """Return whole lines from an offset."""
-        with opened(file) as stored:
-            stored.seek(offset)
-            return stored.read(_SAMPLE).rpartition(b"\n")[0]
+            texts = wide(stored.read(_HEAD), whole=False)
+        names = (name for name in names_of(self.encoding) if name.lower().startswith(_WIDE))
+        return texts or next(names, None)
 
     def parse(self, line: list[Decoded], *, id: str, where: str) -> Document | Bad | None:
         """Pop a line from its list and return its document; None for an empty line."""
-        found = line.pop()
-        text, replaced, encoding = found.text, found.replaced, found.encoding
-        del found
+        value = line.pop()
+        text, replaced, encoding = value.text, value.replaced, value.encoding
+        del value
         if not text or text.isspace():
             return None
         try:
             row = json.loads(text)
         except (ValueError, RecursionError) as fault:  # also for 5000 digits or 1000 brackets
+            opening = text.lstrip("\ufeff \t")[:1]
+            if opening == "[" and where.endswith(":1"):
+                raise _array(where) from None
             what = f"for Python: {fault}"
             if isinstance(fault, json.JSONDecodeError):
                 what = f"{fault.msg}, column {fault.colno}"
             raise Bad(where=where, rule="not JSON", detail=f"not JSON: {what}") from None
         del text
+        if isinstance(row, list) and where.endswith(":1"):
+            raise _array(where)
         return self.row(row, where=where, id=id, replaced=replaced, encoding=encoding)
+
+
+def _array(where: str) -> Bad:
+    """Return what is wrong with a file of JSON that is an array, in one line or in many."""
+    file = where.rpartition(":")[0]
+    return Bad(
+        where=where,
+        rule="JSON array",
+        detail="a JSON array; write one object per line",
+        cure=f"For example: jq -c '.[]' {file} > lines.jsonl",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -339,6 +364,7 @@ class Parquet(Rows, Files):
     pattern: str = "**/*.parquet"
     batch_rows: ClassVar[int] = 256
     batch_bytes: ClassVar[int] = 16_000_000  # unpacked: a row may hold a book
+    most_bytes: ClassVar[int] = 1 << 28  # of a batch whose rows repeat one value
 
     def pieces(self, file: File, *, size: int) -> list[tuple[dict[str, Any], int]]:
         try:
@@ -368,6 +394,7 @@ class Parquet(Rows, Files):
                 with no_text(str(file)):
                     dig(dict.fromkeys(names), self.text_key, parameter="text_key")
             columns += columns_of(table.schema_arrow, self.meta_keys)
+            self.require_bounded(table.metadata, columns, groups, where=str(file))
             rows = self.rows_at_once(table.metadata)
             for batch in table.iter_batches(batch_size=rows, columns=columns, row_groups=groups):
                 for row in rows_of(batch):
@@ -378,9 +405,33 @@ class Parquet(Rows, Files):
                     number += 1
 
     def rows_at_once(self, metadata: Any) -> int:
-        groups = map(metadata.row_group, range(metadata.num_row_groups))
+        groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
         mean = max((g.total_byte_size // max(1, g.num_rows) for g in groups), default=0)
-        return max(1, min(self.batch_rows, self.batch_bytes // max(1, mean)))
+        # Any row may repeat the largest value of a dictionary.
+        chunks = (group.column(at) for group in groups for at in range(group.num_columns))
+        repeating = (chunk for chunk in chunks if chunk.has_dictionary_page)
+        largest = max((chunk.total_uncompressed_size for chunk in repeating), default=0)
+        most = min(self.batch_bytes // max(1, mean), self.most_bytes // max(1, largest))
+        return max(1, min(self.batch_rows, most))
+
+    def require_bounded(
+        self, metadata: Any, columns: list[str], groups: list[int] | None, *, where: str
+    ) -> None:
+        """Raise Bad for a file whose wanted columns unpack to far more than is stored of them."""
+        for number in range(metadata.num_row_groups) if groups is None else groups:
+            group = metadata.row_group(number)
+            chunks = [group.column(at) for at in range(group.num_columns)]
+            tops = {column.split(".")[0] for column in columns}
+            chunks = [chunk for chunk in chunks if chunk.path_in_schema.split(".")[0] in tops]
+            packed = sum(chunk.total_compressed_size for chunk in chunks)
+            unpacked = sum(chunk.total_uncompressed_size for chunk in chunks)
+            if unpacked > max(ALWAYS, MOST_GROWTH * packed):
+                raise Bad(
+                    where=f"{where}, row group {number}",
+                    rule="grows too much",
+                    detail=f"{unpacked:,} bytes from {packed:,} packed ones",
+                    cure="Write it without compression if you trust it, or leave it out by pattern",
+                )
 
     @contextmanager
     def table(self, file: File) -> Iterator[Any]:

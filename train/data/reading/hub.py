@@ -6,10 +6,12 @@ Since version 4 it loads no scripts; the error explains how to name their files 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 from train.data.reading.documents import Bad, Document, Part, part_size, ranges
 from train.data.reading.fields import Rows
+from train.data.reading.storage import is_saved
 from train.errors import DataError
 
 _SCRIPT_CURE = (
@@ -21,7 +23,10 @@ _SCRIPT_CURE = (
 
 @dataclass(frozen=True, kw_only=True)
 class HuggingFace(Rows):
-    """One document per row of ``datasets.load_dataset``; without id_key, named by its place."""
+    """One document per row of ``datasets.load_dataset``; without id_key, named by its place.
+
+    path: also a folder of ``save_to_disk``, whose `split` is read if it holds several.
+    """
 
     path: str
     name: str | None = None
@@ -42,7 +47,7 @@ class HuggingFace(Rows):
 
     def parts(self) -> list[Part]:
         opened = self.open()
-        if self.streaming:
+        if self.streaming and not is_saved(Path(self.path)):
             files = opened.num_shards
             return [Part(where={"file": number, "files": files}) for number in range(files)]
         rows = len(opened)
@@ -63,9 +68,9 @@ class HuggingFace(Rows):
         with self.explained():
             for number, row in enumerate(opened, start=where.get("first", 0)):
                 id = f"{named}:{number}"
-                found = self.row(row, where=f"{self.label()}, row {id}", id=id)
-                if found is not None:
-                    yield found
+                document = self.row(row, where=f"{self.label()}, row {id}", id=id)
+                if document is not None:
+                    yield document
 
     def open(self) -> Any:
         import datasets
@@ -73,6 +78,9 @@ class HuggingFace(Rows):
         self.check()
         where = {"data_dir": self.data_dir, "data_files": self.data_files, "split": self.split}
         with self.explained():
+            if is_saved(Path(self.path)):
+                saved = datasets.load_from_disk(self.path)
+                return saved if isinstance(saved, datasets.Dataset) else saved[self.split]
             return datasets.load_dataset(self.path, self.name, streaming=self.streaming, **where)
 
     @contextmanager

@@ -1,6 +1,7 @@
 """Documents as a command line names them: files, folders, rows of files, the standard input."""
 
 import dataclasses
+import io
 import os
 import sys
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from typing import Any
 
 from segmenters.wording import counted
 from train.data.reading.documents import MAX_BROKEN, SKIPPED, Bad, Document, Reader, clean
-from train.data.reading.encodings import decode
+from train.data.reading.encodings import decode, fault_of
 from train.errors import DataError, UserError, near
 
 STDIN = "-"
@@ -50,23 +51,27 @@ def documents(name: str, *, text_key: str | None, fields: list[str]) -> Iterator
     from train.data.reading import files as readers_of
 
     options: dict[str, Any] = {"meta_keys": [*KNOWN_FIELDS, *fields]} if fields else {}
-    made: Reader = getattr(readers_of, kind)(path=name, text_key=text_key or "text", **options)
+    reader: Reader = getattr(readers_of, kind)(path=name, text_key=text_key or "text", **options)
     named = f"{PurePath(name).name}:"
     try:
-        for one in made:
+        for document in reader:
             # Rows are named by their file; here it may be in any folder.
-            whole = f"{name}:{one.id.removeprefix(named)}" if one.id.startswith(named) else one.id
-            yield dataclasses.replace(one, id=whole)
+            whole = (
+                f"{name}:{document.id.removeprefix(named)}"
+                if document.id.startswith(named)
+                else document.id
+            )
+            yield dataclasses.replace(document, id=whole)
     except DataError as fault:
         # The cure of a bad row is an option of `bipe prepare`.
-        told = f"{fault.where}: {fault.detail}" if isinstance(fault, Bad) else str(fault)
-        raise UserError(told.replace("text_key=", "--text-key ")) from None
+        message = f"{fault.where}: {fault.detail}" if isinstance(fault, Bad) else str(fault)
+        raise UserError(message.replace("text_key=", "--text-key ")) from None
 
 
 def read(name: str) -> str:
     """Return the text of a file, with a warning if some of it is not UTF-8.
 
-    UTF-16 and what is certain to be another encoding is read as such, and this is printed.
+    UTF-16 and UTF-32 are read as such, and this is printed.
     """
     try:
         data = sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
@@ -75,16 +80,16 @@ def read(name: str) -> str:
     except OSError as fault:
         said = near(name) if isinstance(fault, FileNotFoundError) else ""
         raise UserError(f"{name}: {fault.strerror or fault}{said}") from None
-    found = decode(data)
-    if found.zeros > MAX_BROKEN * len(found.text):
-        raise UserError(f"{name}: a binary file ({counted(found.zeros, 'zero or control byte')})")
-    likely = f" (it may be {' or '.join(found.likely)})" if found.likely else ""
-    if found.replaced > _SHARE_OF_TEXT * len(found.text):
-        share = f"{found.replaced / len(found.text):.0%} of it"
-        raise UserError(f"{name}: {share} is not UTF-8{likely}; convert it with iconv -t UTF-8")
-    if found.encoding:
-        print(f"bipe: {clean(name)[0]}: read as {found.encoding}", file=sys.stderr)
-    if found.replaced:
-        told = f"{name}: not UTF-8 at byte {found.first}{likely}; characters shown as U+FFFD: "
-        print(f"bipe: {clean(told)[0]}{found.replaced}", file=sys.stderr)
-    return found.text
+    decoded = decode(data)
+    if decoded.zeros > MAX_BROKEN * len(decoded.text):
+        raise UserError(f"{name}: a binary file ({counted(decoded.zeros, 'zero or control byte')})")
+    place = fault_of(io.BytesIO(data)) if decoded.replaced else ""
+    if decoded.replaced > _SHARE_OF_TEXT * len(decoded.text):
+        share = f"{decoded.replaced / len(decoded.text):.0%} of it"
+        raise UserError(f"{name}: {share} is not UTF-8{place}; convert it with iconv -t UTF-8")
+    if decoded.encoding:
+        print(f"bipe: {clean(name)[0]}: read as {decoded.encoding}", file=sys.stderr)
+    if decoded.replaced:
+        message = f"{name}: not UTF-8{place}; characters shown as U+FFFD: "
+        print(f"bipe: {clean(message)[0]}{decoded.replaced}", file=sys.stderr)
+    return decoded.text

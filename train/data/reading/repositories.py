@@ -28,8 +28,9 @@ class Repositories(Reader):
     """One document per repository; its fields say where its files begin.
 
     of: the reader of the files, or of rows with one file each. key: field of a row that names the
-    repository; the rows of one follow each other. depth: without `key`, how many leading folders of
-    a file name it. header: a line before each file, such as "# {path}".
+    repository, dotted if nested; the rows of one follow each other, in one file. depth: without
+    `key`, how many leading folders of a file name it. header: a line before each file, such as
+    "# {path}".
     """
 
     of: Reader
@@ -50,13 +51,13 @@ class Repositories(Reader):
             raise DataError(f"{rule}, was: {self.header}") from None
         if self.key is not None and isinstance(self.of, Rows):
             kept = KNOWN_FIELDS if self.of.meta_keys is None else self.of.meta_keys
-            keys = [*dict.fromkeys([*kept, self.key, self.key.rpartition(".")[2]])]
+            keys = [*dict.fromkeys([*kept, self.key])]
             object.__setattr__(self, "of", replace(self.of, meta_keys=keys))
 
     def keyed(self, keys: str) -> Self:
-        made = super().keyed(keys)
-        object.__setattr__(made, "of", self.of.keyed(f"{keys}of."))
-        return made
+        reader = super().keyed(keys)
+        object.__setattr__(reader, "of", self.of.keyed(f"{keys}of."))
+        return reader
 
     def broken_share(self) -> float:
         return self.of.broken_share()
@@ -78,17 +79,20 @@ class Repositories(Reader):
 
     def parts(self) -> list[Part]:
         if not isinstance(self.of, Files):
-            return self.of.parts()
-        if self.key is not None:  # a repository is not divided
+            parts = self.of.parts()
+            if any("first" in part.where for part in parts):  # ranges of rows would divide some
+                return [Part(where={}, size=sum(part.size or 0 for part in parts))]
+            return parts
+        if self.key is not None:
             files = self.of.files()
-            return [Part(where={"files": [astuple(each)]}, size=each.size) for each in files]
+            return [Part(where={"files": [astuple(file)]}, size=file.size) for file in files]
         shown = [file for file in self.of.files() if not _hidden(file.name)]
         sizes = []
         for name, found in groupby(sorted(shown, key=self._key), key=self._owner):
             held = [*found]
             sizes.append(((name, held), sum(file.size for file in held)))
         made = []
-        for group, own in base.grouped(sizes, size=base.part_size(sum(own for _, own in sizes))):
+        for group, own in base.grouped(sizes, size=base.part_size(sum(size for _, size in sizes))):
             stored = [[name, [*map(astuple, files)]] for name, files in group]
             made.append(Part(where={"repositories": stored}, size=own))
         return made

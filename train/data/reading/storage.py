@@ -44,6 +44,9 @@ _UNPACKERS: dict[str, Any] = {
 _CHANGED = ("ETag", "etag", "sha256", "mtime", "LastModified", "last_modified", "updated", "CRC")
 PACKED_PIECES = 8  # few, because each unpacks the whole file
 _BLOCK = 1 << 22  # bytes
+# How many times its packed size a file may have unpacked, and what every file may have (bytes):
+# text packs to a third or a tenth, and a bomb to a thousandth or less.
+MOST_GROWTH, ALWAYS = 100, 1 << 26
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,28 +70,50 @@ class File:
         return suffix(self.path) in _UNPACKERS
 
 
-def listed(path: str, *, pattern: str) -> list[File]:
+# What `save_to_disk` of `datasets` writes beside its .arrow files, for a data set or for splits.
+_SAVED = ({"state.json", "dataset_info.json"}, {"dataset_dict.json"})
+
+
+def is_saved(folder: Path) -> bool:
+    """Return whether `datasets` wrote a folder with save_to_disk."""
+    return any(all((folder / name).is_file() for name in names) for names in _SAVED)
+
+
+def listed(path: str, *, pattern: str, keys: str = "") -> list[File]:
+    """Return the files of a path. keys: what is typed before `path` and `pattern`."""
     if "://" in path:
-        return _remote(path, pattern=pattern)
+        return _remote(path, pattern=pattern, keys=keys)
     place = Path(path)
+    if is_saved(place):
+        raise DataError(
+            f"{keys}path={path} was written by save_to_disk of datasets; set corpus=datasets to "
+            "read it"
+        )
     if place.is_file():
-        return _in_archive(path, pattern) if place.suffix == ".zip" else [_local(place, place.name)]
+        return (
+            _in_archive(path, pattern, keys)
+            if place.suffix == ".zip"
+            else [_local(place, place.name)]
+        )
     folder = place.is_dir()
     if not folder and not has_magic(path):
-        raise DataError(f"path={path}: there is no such file or folder{near(path)}")
+        raise DataError(f"{keys}path={path}: there is no such file or folder{near(path)}")
     matched = place.glob(pattern) if folder else map(Path, glob(path, recursive=True))  # noqa: PTH207
     found = sorted(file for file in matched if file.is_file())
     if not found:
         rule = "matches this glob"
         if folder:
-            rule = f"in it matches pattern={pattern}{other_endings(place, than=())}"
-        raise DataError(f"path={path}: no file {rule}")
+            others = other_endings(place, than=(), keys=keys)
+            rule = f"in it matches pattern={pattern}{others}"
+        raise DataError(f"{keys}path={path}: no file {rule}")
     return [
         _local(file, file.relative_to(place).as_posix() if folder else file.name) for file in found
     ]
 
 
-def other_endings(names: Iterable[str] | Path, *, than: Collection[str], more: int = 0) -> str:
+def other_endings(
+    names: Iterable[str] | Path, *, than: Collection[str], more: int = 0, keys: str = ""
+) -> str:
     """Name the extensions of the other files, if there are more than `more`; hidden ones aside."""
     if isinstance(names, Path):  # of a folder
         inside = (file for file in names.rglob("*") if file.is_file())
@@ -99,7 +124,7 @@ def other_endings(names: Iterable[str] | Path, *, than: Collection[str], more: i
         return ""
     listed = ", ".join(counted(count, f"{ending} file") for ending, count in others.most_common(5))
     first = next((ending for ending, _ in others.most_common() if ending[0] == "."), "")
-    return f"; it also contains {listed}. To read them, set pattern, such as '**/*{first}'"
+    return f"; it also contains {listed}. To read them, set '{keys}pattern=\"**/*{first}\"'"
 
 
 @contextmanager
@@ -111,7 +136,7 @@ def opened(file: File) -> Iterator[IO[bytes]]:
             return
         try:
             with _UNPACKERS[suffix(file.path)][0](packed) as unpacked:
-                yield unpacked
+                yield bounded(unpacked, packed=file.size, where=str(file))
         except (EOFError, zlib.error, lzma.LZMAError, zstd.ZstdError, OSError) as fault:
             if isinstance(fault, OSError) and fault.errno is not None:
                 raise  # an error of the disk; gzip and bz2 set no errno for bad data
@@ -133,7 +158,55 @@ def raw(file: File) -> Iterator[IO[bytes]]:
     else:
         system, inside = url_to_fs(file.path)
     with system.open(inside, "rb") as stored:
-        yield stored
+        if chained and first.startswith("zip://"):
+            packed = int(system.info(inside).get("compress_size") or 0)
+            yield bounded(stored, packed=packed, where=str(file))
+        else:
+            yield stored
+
+
+def bounded(unpacked: Any, *, packed: int, where: str) -> IO[bytes]:
+    """Return a file that raises Bad once it has grown too much. packed: bytes; 0 if unknown."""
+    if not packed:
+        return unpacked  # type: ignore[no-any-return]
+    most = max(ALWAYS, MOST_GROWTH * packed)
+    return io.BufferedReader(_Bounded(unpacked, most=most, packed=packed, where=where), _BLOCK)
+
+
+class _Bounded(io.RawIOBase):
+    def __init__(self, unpacked: Any, *, most: int, packed: int, where: str) -> None:
+        self._unpacked, self._most, self._packed, self._where = unpacked, most, packed, where
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return bool(self._unpacked.seekable())
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return int(self._unpacked.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._unpacked.tell())
+
+    def readinto(self, buffer: Any) -> int:
+        block = self._unpacked.read(len(buffer))
+        buffer[: len(block)] = block
+        if self._unpacked.tell() > self._most:
+            raise Bad(
+                where=self._where,
+                rule="grows too much",
+                detail=f"more than {self._most:,} bytes from {self._packed:,} packed ones",
+                cure="Unpack it yourself if you trust it, or set on_bad=skip to leave it out",
+            )
+        return len(block)
+
+    def readall(self) -> bytes:
+        blocks = []
+        buffer = bytearray(_BLOCK)
+        while size := self.readinto(buffer):
+            blocks.append(bytes(buffer[:size]))
+        return b"".join(blocks)
 
 
 def suffix(path: str) -> str:
@@ -164,8 +237,8 @@ def lines_of(
     turn: int = 0,
     turns: int = 1,
     encoding: str | None = None,
-) -> Iterator[tuple[int, int, list[bytes]]]:
-    """Yield number (from 1), offset (bytes) and, in a list, the bytes of lines of a file.
+) -> Iterator[tuple[int, list[bytes]]]:
+    """Yield number (from 1) and, in a list, the bytes of lines of a file.
 
     Of those in bytes start to stop, whose first has the number `line`, every `turns`-th.
 
@@ -186,7 +259,7 @@ def lines_of(
                 held, size = [found], len(found)
                 del found
                 if number % turns == turn:
-                    yield number, offset, held
+                    yield number, held
                 number, offset = number + 1, offset + size
     except Bad:
         if turn == 0:
@@ -205,14 +278,14 @@ def _local(path: Path, name: str) -> File:
     return File(str(path), name, found.st_size, str(found.st_mtime_ns))
 
 
-def _remote(path: str, *, pattern: str) -> list[File]:
+def _remote(path: str, *, pattern: str, keys: str) -> list[File]:
     from fsspec.core import url_to_fs
 
     where = redacted(path)
     try:
         system, root = url_to_fs(path)
         if suffix(path) == ".zip" and "::" not in path and system.isfile(root):
-            return _in_archive(path, pattern)
+            return _in_archive(path, pattern, keys)
         magic = has_magic(root)
         entries = system.glob(root, detail=True) if magic else system.find(root, detail=True)
     except (ImportError, ValueError) as fault:
@@ -225,7 +298,7 @@ def _remote(path: str, *, pattern: str) -> list[File]:
     found = [_stored(_address(system, path, name), name, entry) for name, entry in entries.items()]
     if magic or set(entries) == {root}:
         return [replace(file, name=file.name.rpartition("/")[2]) for file in found]
-    return _matching(found, path, root=root, pattern=pattern)
+    return _matching(found, path, root=root, pattern=pattern, keys=keys)
 
 
 def _address(system: Any, path: str, name: str) -> str:
@@ -237,7 +310,7 @@ def _address(system: Any, path: str, name: str) -> str:
     return system.unstrip_protocol(name)
 
 
-def _in_archive(path: str, pattern: str) -> list[File]:
+def _in_archive(path: str, pattern: str, keys: str) -> list[File]:
     try:
         entries = _archive(path, _state(path)).find("", detail=True)
     except Exception as fault:  # zipfile and the protocols of fsspec have errors of their own
@@ -248,7 +321,7 @@ def _in_archive(path: str, pattern: str) -> list[File]:
         for name, entry in sorted(entries.items())
         if entry["type"] == "file"
     ]
-    return _matching(files, path, root="", pattern=pattern)
+    return _matching(files, path, root="", pattern=pattern, keys=keys)
 
 
 def _stored(path: str, name: str, entry: dict[str, Any]) -> File:
@@ -256,15 +329,16 @@ def _stored(path: str, name: str, entry: dict[str, Any]) -> File:
     return File(path, name, int(entry.get("size") or 0), changed)
 
 
-def _matching(files: list[File], path: str, *, root: str, pattern: str) -> list[File]:
+def _matching(files: list[File], path: str, *, root: str, pattern: str, keys: str) -> list[File]:
     from fsspec.utils import glob_translate
 
     inside = [replace(file, name=file.name.removeprefix(root).lstrip("/")) for file in files]
     matches = re.compile(glob_translate(pattern)).match
     found = [file for file in inside if matches(file.name)]
     if not found:
-        cure = other_endings((file.name for file in inside), than=())
-        raise DataError(f"path={redacted(path)}: no file in it matches pattern={pattern}{cure}")
+        cure = other_endings((file.name for file in inside), than=(), keys=keys)
+        rule = f"no file in it matches pattern={pattern}{cure}"
+        raise DataError(f"{keys}path={redacted(path)}: {rule}")
     return found
 
 

@@ -70,6 +70,11 @@ class Mixture:
 
 def uneven(global_batch: int, micro_batch: MicroBatch, *, devices: int, context: int) -> str:
     """Return why devices cannot share a batch, with the cure; "" if they can."""
+    if devices % context:
+        return (
+            f"context_parallel must divide the number of devices ({devices}), was: {context}; set "
+            "trainer.devices"
+        )
     readers = max(1, devices // context)
     least = 1 if micro_batch == "auto" else micro_batch
     at_once, (each, rest) = least * readers, divmod(global_batch, readers)

@@ -1,19 +1,21 @@
 """The Lightning data module: prepared shards in, batches out, one integer of state.
 
-Training sets `consumed_rows` to the `rows_after` of a batch after its step; the loader resumes
-there with any number of ranks and any micro-batch. A run with other rows (seed, lengths, weights,
-data) cannot resume, nor one with another global batch unless it is to be converted.
+A batch is a rank's rows of one optimizer step. The module counts the rows of the steps that are
+done, whatever model they train, and resumes there with any number of ranks and any micro-batch. A
+run with other rows (seed, lengths, weights, data) cannot resume, nor one with another global batch
+unless it is to be converted.
 """
 
 import hashlib
+import inspect
 import json
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, is_dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import lightning
-import torch
 
 from segmenters.wording import counted
 from train.data.rows.choices import Curriculum, MicroBatch, Mixture, Packing, Stages
@@ -111,9 +113,9 @@ class LMDataModule(lightning.LightningDataModule):
         row_length: int,
         global_batch: int,
         micro_batch: MicroBatch = "auto",
-        packing: Packing | None = None,
-        mixture: Mixture | None = None,
-        curriculum: Curriculum | None = None,
+        packing: Packing | Mapping[str, Any] | None = None,
+        mixture: Mixture | Mapping[str, Any] | None = None,
+        curriculum: Curriculum | Mapping[str, Any] | None = None,
         steps: int | None = None,
         epochs: float | None = None,
         drop_last: bool = False,
@@ -124,8 +126,13 @@ class LMDataModule(lightning.LightningDataModule):
         context_parallel: int = 1,
         replan: bool = False,
     ) -> None:
+        given = locals()
         super().__init__()
-        self.packing, self.asked = packing or Packing(), mixture or Mixture()
+        self.save_hyperparameters({name: _plain(given[name]) for name in _ARGUMENTS})
+        if isinstance(curriculum, Mapping):
+            curriculum = Curriculum(**curriculum)
+        self.packing = Packing(**packing) if isinstance(packing, Mapping) else packing or Packing()
+        self.asked = Mixture(**mixture) if isinstance(mixture, Mapping) else mixture or Mixture()
         sizes = {"row_length": row_length, "global_batch": global_batch}
         self.stages = Stages(curriculum=curriculum, **sizes)
         if self.packing.prompt_level is not None and len(self.stages.each) > 1:
@@ -142,7 +149,7 @@ class LMDataModule(lightning.LightningDataModule):
         self.validation_rows, self.verify = validation_rows, verify
         self.context_parallel = context_parallel
         self.source_names, self.weights = self.sets.weights(self.asked)
-        self.consumed_rows = 0
+        self._begin = 0  # the first row of the present fit
         self._order: RowOrder | None = None
         self._loader: RowLoader | None = None
 
@@ -209,6 +216,22 @@ class LMDataModule(lightning.LightningDataModule):
             raise DataError(told)
         log.warning("%s", told)
 
+    @property
+    def consumed_rows(self) -> int:
+        """Return the number of global rows of the steps that are done."""
+        if self._loader is None or self.trainer is None:
+            return self._begin
+        progress: Any = self.trainer.fit_loop.epoch_loop.batch_progress.current
+        return self._loader.consumed_rows(unfinished=progress.ready > progress.processed)
+
+    def setup(self, stage: str) -> None:
+        """Check the trainer before a fit, which begins at the first row unless it is resumed."""
+        if stage != "fit":
+            return
+        refuse_trainer(self._trainer(), validates=self.validation_rows > 0)
+        self._begin = self.consumed_rows if self._trainer().global_step else 0
+        self._loader = None
+
     def prepare_data(self) -> None:
         if self.verify:
             for folder, sources in self.sets.by_folder(self.source_names).items():
@@ -221,8 +244,6 @@ class LMDataModule(lightning.LightningDataModule):
 
     def train_dataloader(self) -> RowLoader:
         trainer = self._trainer()
-        if trainer.max_steps < 1:
-            raise DataError("trainer.max_steps must be set, since rows repeat without end")
         self.teardown("fit")
         self._loader = RowLoader(
             order=self.order(),
@@ -232,11 +253,12 @@ class LMDataModule(lightning.LightningDataModule):
             # Ranks that share rows read the same ones.
             rank=trainer.global_rank // self.context_parallel,
             world=trainer.world_size // self.context_parallel,
-            start_row=self.consumed_rows,
+            start_row=self._begin,
             start_step=trainer.global_step,
             end_row=self.end_row(),
             stages=self.stages,
             pin=trainer.strategy.root_device.type == "cuda",
+            done=lambda: trainer.global_step,
         )
         return self._loader
 
@@ -258,11 +280,6 @@ class LMDataModule(lightning.LightningDataModule):
 
     def at_once(self, devices: int) -> int:
         return self.share(devices) if self.micro_batch == "auto" else self.micro_batch
-
-    def transfer_batch_to_device(
-        self, batch: Batch, device: torch.device, dataloader_idx: int
-    ) -> Batch:
-        return batch.to(device, non_blocking=True)
 
     def teardown(self, stage: str) -> None:
         if self._loader is not None:
@@ -293,7 +310,7 @@ class LMDataModule(lightning.LightningDataModule):
                 f"{key} is {now}, but was {was} in the run to resume, which would change "
                 f"the remaining rows. Restore it, or start another run{cure}"
             )
-        self.consumed_rows = int(state_dict["rows"])
+        self._begin, self._loader = int(state_dict["rows"]), None
         if self._first != state_dict.get("first", self._first):  # of the steps first planned
             self._first, self._order = state_dict["first"], None
 
@@ -306,6 +323,7 @@ class LMDataModule(lightning.LightningDataModule):
             "global_batch": self.global_batch,
             "packing": self.packing.strategy,
             "split_documents": self.packing.split_documents,
+            "prompt_level": self.packing.prompt_level,
             "curriculum": [[*map(dict, asked.stages)], asked.budget],
             "epochs": self.epochs,
             "sources": self.weights or self.source_names,
@@ -325,3 +343,54 @@ class LMDataModule(lightning.LightningDataModule):
         if self.trainer is None:
             raise DataError("a loader needs a trainer; without one, use rows() or order()")
         return self.trainer
+
+
+_ARGUMENTS = inspect.signature(LMDataModule).parameters.keys()
+
+
+def _plain(value: Any) -> Any:
+    """Return an argument as plain data, from which it is built again."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return _plain(asdict(value))
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def refuse_trainer(trainer: Any, *, validates: bool) -> None:
+    """Raise DataError for a trainer under which a batch would not be an optimizer step.
+
+    validates: whether there are rows for it; else a callback must not wait for their loss.
+    """
+    if trainer.max_steps < 1:
+        raise DataError("trainer.max_steps must be set, since rows repeat without end")
+    limit = trainer.limit_train_batches  # 1 is one batch, and 1.0 all
+    limited = (limit != 1.0 or isinstance(limit, int)) and not trainer.fast_dev_run
+    for key, value, wrong, cure in (
+        ("accumulate_grad_batches", trainer.accumulate_grad_batches,
+         trainer.accumulate_grad_batches != 1,
+         "a batch has all rows of an optimizer step: set rows.global_batch and rows.micro_batch"),
+        ("overfit_batches", trainer.overfit_batches, trainer.overfit_batches != 0,
+         "to train on few rows, prepare few documents (limit) and set epochs"),
+        ("limit_train_batches", trainer.limit_train_batches, limited,
+         "to end earlier, set steps (max_steps of your own Trainer)"),
+    ):  # fmt: skip
+        if wrong:
+            raise DataError(f"trainer.{key} cannot be set, was: {value}; {cure}")
+    interval = getattr(trainer, "val_check_interval", None)  # none with an interval in time
+    at_ends = interval == 1.0 and trainer.check_val_every_n_epoch == 1
+    if trainer.early_stopping_callbacks and at_ends and not trainer.fast_dev_run:
+        raise DataError(
+            "EarlyStopping would wait for the end of an epoch, and rows repeat without end: set "
+            "validate_every (of your own Trainer val_check_interval=STEPS and "
+            "check_val_every_n_epoch=None), was: none"
+        )
+    for callback in () if validates else trainer.callbacks:
+        monitor = getattr(callback, "monitor", None)
+        if isinstance(monitor, str) and monitor.startswith("validation/"):
+            raise DataError(
+                f"{type(callback).__name__} would wait for {monitor}, and nothing is validated: "
+                "set rows.validation_rows above 0 (validation_rows of LMDataModule), was: 0"
+            )

@@ -1,9 +1,10 @@
 """Batches of rows: for training from any row on, read ahead by a thread; for validation in turn.
 
-The rows of a step are the next `global_batch` in the order of a RowOrder; micro-batch m of rank r
-takes `micro` of them from m * (micro * world) + r * micro on. So a global batch is the same for any
-world size and micro-batch, and one integer is enough to resume at any step. A thread suffices to
-read mapped memory by numpy; nothing is forked next to a process group.
+A batch has a rank's rows of one optimizer step, and `Batch.split` its micro-batches. The rows of a
+step are the next `global_batch` in the order of a RowOrder; micro-batch m of rank r takes `micro`
+of them from m * (micro * world) + r * micro on. So a global batch is the same for any world size
+and micro-batch, and one integer is enough to resume at any step. A thread suffices to read mapped
+memory by numpy; nothing is forked next to a process group.
 
 The loss of a step is a sum over targets divided by `step_targets`, the number of scored targets of
 the global batch: unlike a mean of means, it does not depend on how the batch is divided.
@@ -15,7 +16,7 @@ import queue
 import threading
 import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -25,14 +26,18 @@ from jaxtyping import Bool, Int, UInt8
 from torch import Tensor
 
 from bipe.loss import IGNORE
+from segmenters.wording import counted
 from train.data.rows.choices import Stage, Stages
 from train.data.rows.order import RowOrder
 from train.data.rows.packing import Row, Rows
-from train.errors import DataError
+from train.errors import ConfigError, DataError
 
 
 class RowLoader:
-    """Micro-batches of one rank, from `start_row` to the end of step `steps`.
+    """The batches of one rank, one per optimizer step, from `start_row` to the end of step `steps`.
+
+    Iterated again, it goes on behind the last batch that it gave: no row is read twice. done:
+    returns the steps that are done; a batch that was given, but not trained, is then given again.
 
     micro_batch: rows per rank at once. global_batch: rows per optimizer step over all ranks and
     micro-batches. start_row: global rows consumed before. steps: optimizer steps of the whole run,
@@ -56,6 +61,7 @@ class RowLoader:
         end_row: int | None = None,
         stages: Stages | None = None,
         pin: bool = False,
+        done: Callable[[], int] | None = None,
     ) -> None:
         for name, value in (("micro_batch", micro_batch), ("global_batch", global_batch)):
             if value < 1:
@@ -78,6 +84,8 @@ class RowLoader:
                 f"steps must be at most {most}, which read all {end_row} rows, was: {steps}"
             )
         self._open: weakref.WeakSet[Generator[Batch]] = weakref.WeakSet()
+        self._next = (self.start_step, start_row)  # step and first row of the next batch
+        self._last, self._done = start_row, done  # first row of the last batch
 
     @property
     def accumulation(self) -> int:
@@ -85,10 +93,12 @@ class RowLoader:
 
     def __len__(self) -> int:
         # Of the whole run, because Lightning continues counting where it stopped.
-        return self.steps * self.accumulation
+        return self.steps
 
     def __iter__(self) -> Iterator[Batch]:
-        batches = ahead(self.batches())
+        if self._done is not None and self._next[0] - self._done() == 1:
+            self._next = self._next[0] - 1, self._last
+        batches = self._counted(ahead(self.batches()))
         self._open.add(batches)
         return batches
 
@@ -97,13 +107,30 @@ class RowLoader:
             batches.close()
 
     def batches(self) -> Iterator[Batch]:
-        first = self.start_row
-        for step in range(self.start_step, self.steps):
+        begin, first = self._next
+        for step in range(begin, self.steps):
             stage = self.stages.at(step)
-            yield from self._step(step, first, stage)
+            yield self._read(step, first, stage)
             first += stage.consumes
 
-    def _step(self, step: int, first: int, stage: Stage) -> Iterator[Batch]:
+    def consumed_rows(self, *, unfinished: bool = False) -> int:
+        """Return the global rows of the batches that it gave; unfinished: but for the last one."""
+        rows = self._last if unfinished else self._next[1]
+        return rows if self.end_row is None else min(rows, self.end_row)
+
+    def _counted(self, batches: Generator[Batch]) -> Generator[Batch]:
+        if self.start_step < self._next[0] == self.steps:
+            raise DataError(
+                f"all rows of {counted(self.steps, 'step')} are read, but the trainer has not done "
+                "so many: a batch is an optimizer step"
+            )
+        with closing(batches):
+            for batch in batches:
+                step, self._last = self._next
+                self._next = step + 1, self._last + self.stages.at(step).consumes
+                yield batch
+
+    def _read(self, step: int, first: int, stage: Stage) -> Batch:
         after = first + stage.consumes
         if self.end_row is not None:
             after = min(after, self.end_row)
@@ -111,18 +138,21 @@ class RowLoader:
         step_targets = self.order.targets(source, row)
         # In the rows of the stage: a curriculum keeps the number of micro-batches, not of these.
         at_once = stage.rows // (self.accumulation * self.world)
-        for micro in range(self.accumulation):
-            begin = (micro * self.world + self.rank) * at_once
-            places, parts = np.divmod(np.arange(begin, begin + at_once), stage.parts)
-            parts[places >= len(source)] = stage.parts + 1  # after the last row: blank
-            where = np.minimum(places, len(source) - 1)
-            sources = source[where].tolist()
-            read = self.order.read(sources, row[where].tolist(), parts.tolist(), parts=stage.parts)
-            # Rows and tokens are of the whole step, since it is resumed behind a step only.
-            counts = {"step": step, "step_targets": step_targets, "rows_after": after}
-            counts["tokens_after"] = after * self.order.row_length
-            batch = collate(read, sources=sources, continues=self.order.continues, **counts)
-            yield batch.pinned() if self.pin else batch
+        places = np.concatenate([
+            np.arange(begin, begin + at_once)
+            for begin in (np.arange(self.accumulation) * self.world + self.rank) * at_once
+        ])  # fmt: skip
+        places, parts = np.divmod(places, stage.parts)
+        parts[places >= len(source)] = stage.parts + 1  # after the last row: blank
+        where = np.minimum(places, len(source) - 1)
+        sources = source[where].tolist()
+        rows = self.order.read(sources, row[where].tolist(), parts.tolist(), parts=stage.parts)
+        counts = {"step": step, "step_targets": step_targets, "rows_after": after}
+        counts["tokens_after"] = after * self.order.row_length
+        batch = collate(
+            rows, sources=sources, continues=self.order.continues, parts=self.accumulation, **counts
+        )
+        return batch.pinned() if self.pin else batch
 
     def _step_of(self, row: int) -> int:
         if row >= 0:
@@ -136,7 +166,7 @@ class RowLoader:
 
 
 class ValidationLoader:
-    """Micro-batches of one rank over at most `rows_per_source` rows of each source.
+    """The batches of one rank over at most `rows_per_source` rows of each source.
 
     The rows are evenly spaced over each source and always the same. A batch holds rows of one
     source; its step counts batches over all ranks, and its step_targets are its own. All ranks get
@@ -221,49 +251,80 @@ def ahead(batches: Iterator[Batch]) -> Generator[Batch]:
 _DOCUMENT = np.uint8(1)  # the bit of a mark where a document starts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Batch:
-    """Rows of a micro-batch. *Shape:* ``(batch, time)`` unless noted.
+    """The rows of a rank in an optimizer step. *Shape:* ``(batch, time)`` unless noted.
 
     targets: -100 where the next token is padding, starts another document or is not scored.
     padding: True where a token is padding; None if there is none. carry: ``(batch, column)``, see
     bipe.positions.Carry.from_columns; None if positions restart. source: ``(batch)``, index into
-    the sources. packed: False promises that each row is one document without padding.
-    step: number of the optimizer step, from 0. step_targets: scored targets of its global batch.
-    rows_after, tokens_after: global rows, and inputs in tokens, consumed once the step is done.
+    the sources. packed: per micro-batch, False promises that each row is one document without
+    padding. padded: per micro-batch, whether it has padding. step: number of the optimizer step,
+    from 0. step_targets: scored targets of its global batch. rows_after, tokens_after: global rows,
+    and inputs in tokens, consumed once the step is done. Those that may be None are then counted by
+    the module, or left out of its numbers.
+
+    Not frozen, since Lightning moves a batch by filling a copy of it.
     """
 
     tokens: Int[Tensor, "batch time"]
     targets: Int[Tensor, "batch time"]
     marks: UInt8[Tensor, "batch time"]
-    padding: Bool[Tensor, "batch time"] | None
-    carry: Int[Tensor, "batch column"] | None
-    source: Int[Tensor, " batch"]
-    packed: bool
-    step: int
-    step_targets: int
-    rows_after: int
-    tokens_after: int
+    padding: Bool[Tensor, "batch time"] | None = None
+    carry: Int[Tensor, "batch column"] | None = None
+    source: Int[Tensor, " batch"] | None = None
+    packed: tuple[bool, ...] = (True,)
+    padded: tuple[bool, ...] = (True,)
+    step: int | None = None
+    step_targets: int | None = None
+    rows_after: int | None = None
+    tokens_after: int | None = None
 
-    def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Batch:
-        return self._each(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+    def split(self) -> list[Batch]:
+        """Return the micro-batches, in order; they share memory with this batch."""
+        count = len(self.packed)
+        columns = {name: value.chunk(count) for name, value in self._tensors().items()}
+        parts = []
+        for number, (packed, padded) in enumerate(zip(self.packed, self.padded, strict=True)):
+            own: dict[str, Any] = {name: column[number] for name, column in columns.items()}
+            if not padded:
+                own["padding"] = None
+            parts.append(replace(self, **own, packed=(packed,), padded=(padded,)))
+        return parts
 
     def pinned(self) -> Batch:
-        return self._each(Tensor.pin_memory)
+        return replace(self, **{name: each.pin_memory() for name, each in self._tensors().items()})
 
-    def _each(self, change: Callable[[Tensor], Tensor]) -> Batch:
-        changed: dict[str, Any] = {
-            field.name: change(value)
-            for field in fields(self)
-            if isinstance(value := getattr(self, field.name), Tensor)
-        }
-        return replace(self, **changed)
+    def _tensors(self) -> dict[str, Any]:
+        names = ("tokens", "targets", "marks", "padding", "carry", "source")
+        values = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+def as_batch(batch: Any) -> Batch:
+    """Return a batch of any loader: a `Batch`, or a mapping with the names of its fields."""
+    if isinstance(batch, Mapping):
+        names = {field.name for field in fields(Batch)}
+        if {"tokens", "targets", "marks"} <= batch.keys() <= names:
+            return Batch(**batch)
+        batch = f"a mapping of {', '.join(map(str, batch))}"
+    elif not isinstance(batch, Batch):
+        batch = type(batch).__name__
+    if not isinstance(batch, Batch):
+        raise ConfigError(
+            "a batch must be a train.data.rows.loader.Batch, or a mapping with its tokens, targets "
+            f"and marks, was: {batch}"
+        )
+    return batch
 
 
 def collate(
-    rows: Sequence[Row], *, sources: Sequence[int], continues: bool, **counts: int
+    rows: Sequence[Row], *, sources: Sequence[int], continues: bool, parts: int = 1, **counts: int
 ) -> Batch:
-    """Stack rows of equal length; continues: keep their carries. counts: the numbers of a Batch."""
+    """Stack rows of equal length.
+
+    continues: keep their carries. parts: micro-batches. counts: the numbers of a Batch.
+    """
     tokens = np.stack([row.tokens for row in rows])
     marks = np.stack([row.marks for row in rows])
     targets = tokens[:, 1:].copy()
@@ -275,19 +336,25 @@ def collate(
         if one.scored is not None:
             targets[at, ~one.scored[1:]] = IGNORE
     padding = None
-    if any(row.padding for row in rows):
-        real = np.array([[tokens.shape[1] - row.padding] for row in rows])
+    padded: Any = np.zeros(len(rows), bool)
+    packed = padded.copy()
+    packed[row[place < targets.shape[1]]] = True
+    if any(each.padding for each in rows):
+        real = np.array([[tokens.shape[1] - each.padding] for each in rows])
         padding = np.arange(tokens.shape[1]) >= real
         targets[padding[:, 1:]] = IGNORE
-        if not padding[:, :-1].any():
+        padded = padding[:, :-1].any(1)
+        if not padded.any():
             padding = None  # only last targets are padding, no inputs
+    of_parts: Any = [each.reshape(parts, -1).any(1) for each in (packed | padded, padded)]
     return Batch(
         tokens=torch.from_numpy(tokens[:, :-1].copy()),
         targets=torch.from_numpy(targets),
         marks=torch.from_numpy(marks[:, :-1].copy()),
         padding=None if padding is None else torch.from_numpy(padding[:, :-1].copy()),
-        carry=torch.from_numpy(np.stack([row.carry for row in rows])) if continues else None,
+        carry=torch.from_numpy(np.stack([each.carry for each in rows])) if continues else None,
         source=torch.tensor(list(sources), dtype=torch.int64),
-        packed=padding is not None or bool((place < targets.shape[1]).any()),
+        packed=tuple(of_parts[0].tolist()),
+        padded=tuple(of_parts[1].tolist()),
         **counts,
     )

@@ -63,10 +63,13 @@ class Rows:
     def __init__(self, *, data: DataSet, row_length: int, packing: Packing | None = None) -> None:
         packing = packing or Packing()
         if not len(data):
+            split = data.manifest.get("split")
+            cure = "set rows.validation_rows=0 to train without validation, or p"
             raise DataError(
-                f"source {data.name}, split {data.manifest.get('split')}: has no documents. "
-                "Prepare the data with a larger share for this split, with split.within=true "
-                "(which splits each document), or name its documents in split.ids"
+                f"source {data.name}, split {split}: has no documents: "
+                f"{cure if split == 'validation' else 'p'}repare the data with a larger share for "
+                "this split, with split.within=true (which splits each document, if it is long "
+                "enough), or name its documents in split.ids"
             )
         self.data, self.row_length, self.continues = data, row_length, packing.continues
         self.columns = 3 + len(data.levels) * (len(data.levels) > 1)  # of a carry: see Row

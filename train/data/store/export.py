@@ -26,7 +26,7 @@ it is, with splits named by the files.
 import json
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -37,7 +37,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from train.data.store.folder import TOKENIZER, clear, read_top
+from bipe.sealing import whole_folder
+from train.data.store.folder import TOKENIZER, read_top
 from train.data.store.shards import DataSet, LevelWish, Shard, open_dataset
 from train.disk.files import whole, write_whole, writing
 from train.errors import DataError, nearest
@@ -74,7 +75,8 @@ def export(
 
     sequences: those of Megatron, "documents" or "segments". level: the finest to write, by number
     or name (`shards.level_of`); its segments are the first. Raises DataError for an unknown format,
-    an `out` that is not new or empty, or damaged data; a failed export leaves nothing behind.
+    an `out` that is not new or empty, or damaged data. `out` is whole, after the last split, or as
+    it was; what a killed export left beside it, the next one removes.
     """
     out = Path(out)
     for key, value, known in (("format", format, FORMATS), ("sequences", sequences, SEQUENCES)):
@@ -83,34 +85,29 @@ def export(
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise DataError(f"out={out} must be a new or empty folder")
     sources = read_top(folder)["sources"]
-    with _empty_on_failure(out):
-        write_whole(out / TOKENIZER, (folder / TOKENIZER).read_text(encoding="utf-8"))
+    out = out.resolve()  # the rename at the end would replace a link
+    with writing(out), whole_folder(out) as fresh, _named(fresh, out):
+        write_whole(fresh / TOKENIZER, (folder / TOKENIZER).read_text(encoding="utf-8"))
         for source, entry in sources.items():
-            with writing(out / source):
-                (out / source).mkdir()
+            (fresh / source).mkdir()
             for split in entry["splits"]:
                 data = open_dataset(folder / source / split, level=level)
-                stem, files = out / source / split, list[Path]()
+                stem, files = fresh / source / split, list[Path]()
                 if len(data) and format == "megatron":
                     files = write_megatron(data, stem=stem, sequences=sequences)
                 elif len(data):
                     files = write_parquet(data, stem=stem)
+                files = [out / path.relative_to(fresh) for path in files]
                 yield Exported(source=source, split=split, documents=len(data), files=files)
 
 
 @contextmanager
-def _empty_on_failure(out: Path) -> Iterator[None]:
-    missing = [folder for folder in (out, *out.parents) if not folder.exists()]
+def _named(fresh: Path, out: Path) -> Iterator[None]:
+    """Name files by the place that they will have, in errors of the block."""
     try:
-        with writing(out):
-            out.mkdir(parents=True, exist_ok=True)
         yield
-    except BaseException:
-        with suppress(OSError):
-            clear(out)
-            for folder in missing:
-                folder.rmdir()
-        raise
+    except DataError as fault:
+        raise DataError(str(fault).replace(str(fresh), str(out))) from fault.__cause__
 
 
 def write_megatron(data: DataSet, *, stem: Path, sequences: str) -> list[Path]:

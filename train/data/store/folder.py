@@ -12,12 +12,20 @@ import json
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from train.disk.files import checksum, is_name, remove, sync, write_whole, writing
-from train.disk.lock import locked
+from train.disk.files import (
+    checksum,
+    is_name,
+    refuse_links,
+    remove,
+    sync,
+    write_whole,
+    writing,
+)
+from train.disk.lock import holder, locked
 from train.disk.manifest import SPLITS, load, store
 from train.errors import DataError
 
@@ -34,6 +42,7 @@ PART = ".part"
 WHOLE = "whole"
 _OLD = "old"
 INSTALL = "install.json"
+PLAN = "plan.json"  # of the parts in progress
 LOCK = "lock"
 
 Folders = str | Path | Sequence[str] | Mapping[str, str]
@@ -109,6 +118,11 @@ def workplace(out: Path) -> Iterator[Path]:
     """Lock OUT/.part for the block; the folder then stays only if it holds finished parts."""
     part = out / PART
     ours = not out.exists() or [entry.name for entry in out.iterdir()] == [PART]
+    if part.is_symlink():
+        raise DataError(
+            f"{part}: is a link to {part.readlink()}; remove it, or set data= elsewhere"
+        )
+    refuse_links(part)
     with writing(out):
         part.mkdir(parents=True, exist_ok=True)
     with locked(part / LOCK, what=str(out)):
@@ -121,9 +135,24 @@ def workplace(out: Path) -> Iterator[Path]:
                     out.rmdir()
 
 
+def tidy(out: Path) -> None:
+    """Remove a workplace without work in progress, which a run killed at its very end has left."""
+    part = out / PART
+    busy = any((part / name).exists() for name in (PLAN, INSTALL))
+    holding = holder(part / LOCK)
+    if part.is_dir() and not busy and not (holding and holding.alive):
+        with suppress(DataError), workplace(out):  # where nothing can be written, it stays
+            clear(part)
+
+
 def clear(part: Path) -> None:
-    """Remove what another request or a killed run left in a workplace, except its lock."""
-    for entry in part.iterdir():
+    """Remove what another request or a killed run left in a workplace, except its lock.
+
+    The plan goes first, without which the rest is no work in progress (`tidy`); the note of an
+    installation goes last, since until then `recover` comes back here.
+    """
+    order = {PLAN: 0, INSTALL: 2}
+    for entry in sorted(part.iterdir(), key=lambda entry: order.get(entry.name, 1)):
         if entry.name == LOCK:
             continue
         if entry.is_dir() and not entry.is_symlink():

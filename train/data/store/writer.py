@@ -27,6 +27,7 @@ SHARD_TOKENS = 1 << 28
 _UINT16_IDS = 65_536
 _COPIED_TOKENS = 1 << 20  # at once, which bounds the memory
 _COPIED_DOCUMENTS = 1 << 16
+_WRITTEN_TOKENS = 1 << 18  # at once, of short documents
 # Keys of the manifest in which data sets must agree to be merged.
 _ALIKE = ("levels", "vocab_size", "tokenizer", "segmenter")
 
@@ -80,12 +81,8 @@ class ShardWriter:
         self._require_document(tokens, marks, id)
         bits = [(marks >> np.uint8(1 + level)) & np.uint8(1) for level in range(self.levels)]
         shard = self._room()
-        shard.add_tokens(tokens.astype(self.dtype), bits)
-        shard.add_documents(
-            ends=np.array([shard.counts["tokens"]]),
-            sizes=np.array([size]),
-            lines=json.dumps(id).encode() + b"\n",
-        )
+        shard.add_tokens(tokens.astype(self.dtype, copy=False), bits)
+        shard.add_document(size=size, line=json.dumps(id).encode() + b"\n")
         added = (1, len(tokens), int(np.count_nonzero(bits[0])), size, replaced)
         for key, number in zip(self.counts, added, strict=True):
             self.counts[key] += number
@@ -171,35 +168,63 @@ class _OpenShard:
 
     def __init__(self, outputs: Mapping[str, Output], *, levels: int) -> None:
         self.counts = dict.fromkeys(("documents", "tokens", "segments"), 0)
-        self._pending = [np.empty(0, np.uint8) for _ in range(levels)]  # bits of an incomplete byte
         self._outputs = outputs
+        # What waits: to write each short document takes longer than to make it.
+        self._tokens: list[npt.NDArray[np.integer]] = []
+        self._bits: list[list[Bits]] = [[] for _ in range(levels)]
+        self._rows = {name: bytearray() for name in ("documents", "bytes", "ids")}
+        self._waiting = 0  # tokens
 
     def add_tokens(self, tokens: npt.NDArray[np.integer], bits: Sequence[Bits]) -> None:
         self.counts["tokens"] += len(tokens)
         self.counts["segments"] += int(np.count_nonzero(bits[0]))
-        self._outputs["bin"].write(tokens.tobytes())
-        for level, new in enumerate(bits):
-            joined = np.concatenate((self._pending[level], new))
-            whole = len(joined) // 8 * 8
-            self._write_bits(level, joined[:whole])
-            self._pending[level] = joined[whole:]
+        self._tokens.append(tokens)
+        for held, new in zip(self._bits, bits, strict=True):
+            held.append(new)
+        self._waiting += len(tokens)
+        if self._waiting >= _WRITTEN_TOKENS:
+            self._write()
+
+    def add_document(self, *, size: int, line: bytes) -> None:
+        """Add the document whose tokens were the last."""
+        self.counts["documents"] += 1
+        self._rows["documents"] += self.counts["tokens"].to_bytes(8, "little", signed=True)
+        self._rows["bytes"] += size.to_bytes(8, "little", signed=True)
+        self._rows["ids"] += line
 
     def add_documents(
         self, *, ends: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64], lines: bytes
     ) -> None:
         self.counts["documents"] += len(ends)
-        self._outputs["documents"].write(ends.astype("<i8").tobytes())
-        self._outputs["bytes"].write(sizes.astype("<i8").tobytes())
-        self._outputs["ids"].write(lines)
+        self._rows["documents"] += ends.astype("<i8").tobytes()
+        self._rows["bytes"] += sizes.astype("<i8").tobytes()
+        self._rows["ids"] += lines
 
     def commit(self) -> dict[str, Any]:
-        for level, rest in enumerate(self._pending):
-            self._write_bits(level, rest)
+        self._write(last=True)
         return {output.path.name: output.commit() for output in self._outputs.values()}
 
-    def _write_bits(self, level: int, bits: Bits) -> None:
-        packed = np.packbits(bits, bitorder="little").tobytes()
-        self._outputs[f"level{level}.bits"].write(packed)
+    def _write(self, *, last: bool = False) -> None:
+        """Write what waits; bits of an incomplete byte only if they are the last."""
+        if self._tokens:
+            self._outputs["bin"].write(_joined(self._tokens).tobytes())
+        self._tokens, self._waiting = [], 0
+        for level, held in enumerate(self._bits):
+            joined = _joined(held)
+            whole = len(joined) if last else len(joined) // 8 * 8
+            packed = np.packbits(joined[:whole], bitorder="little").tobytes()
+            self._outputs[f"level{level}.bits"].write(packed)
+            self._bits[level] = [joined[whole:].copy()]
+        for name, rows in self._rows.items():
+            self._outputs[name].write(bytes(rows))
+            rows.clear()
+
+
+def _joined(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Return the values of arrays, without a copy of a single one."""
+    if not arrays:
+        return np.empty(0, np.uint8)
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
 def _copy(part: DataSet, first: int, last: int, *, lines: Iterator[bytes], to: _OpenShard) -> None:

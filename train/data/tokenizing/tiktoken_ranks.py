@@ -65,8 +65,8 @@ def convert(path: Path, *, pattern: str | None, samples: Sequence[str]) -> token
     name = pattern or next((known for known in PATTERNS if known in path.name), None)
     if name is None:
         raise DataError(
-            f"{path}: a tiktoken file does not contain the pattern that splits text; set pattern "
-            f"to one of {', '.join(PATTERNS)}, or to a regular expression"
+            f"{path}: a tiktoken file does not contain the pattern that splits text; set "
+            f"corpus.tokenizer.pattern to one of {', '.join(PATTERNS)}, or to a regular expression"
         )
     end = _ENDS.get(name, -1)
     if end < 0 or end in ranks.values():

@@ -29,6 +29,7 @@ import tokenizers
 
 from segmenters.align import anchors_from_offsets
 from train.data.reading.documents import grouped
+from train.data.tokenizing.bounds import in_one_line, require_bounded
 from train.data.tokenizing.chunks import continued, cut, places_to_cut
 from train.data.tokenizing.placing import OFFSET_SAMPLE, offset_fault, spelling, unknown_piece
 from train.data.tokenizing.tiktoken_ranks import LONGEST, NoTwin, Twin, probes
@@ -74,6 +75,7 @@ class Tokenizer:
 
     def __init__(self, *, fast: tokenizers.Tokenizer, eos: str, bos: str | None = None) -> None:
         definition = json.loads(fast.to_str())
+        require_bounded(definition)
         # These would make encoding lossy or random.
         definition["truncation"] = definition["padding"] = None
         if "dropout" in definition["model"]:
@@ -91,6 +93,11 @@ class Tokenizer:
             raise DataError(f"eos={eos} {told}")
         self.eos_id: int = eos_id
         self.vocab_size = max(self.fast.get_vocab().values()) + 1
+        with in_one_line():
+            self._settle(definition, bare, bos)
+
+    def _settle(self, definition: dict[str, Any], bare: dict[str, Any], bos: str | None) -> None:
+        """Find what encoding needs, by the definition and on samples."""
         self._special, self._spelled = self._specials()
         self.bos_id = None if bos is None else self.fast.token_to_id(bos)
         if bos is not None and (self.bos_id is None or not self._special[self.bos_id]):
@@ -114,10 +121,12 @@ class Tokenizer:
         found = [([empty], [empty]) for _ in texts]
         parts = ((part, len(part.content)) for part in self.parts(texts))
         for slab, _ in grouped(parts, size=_SLAB_CHARACTERS):
-            for part, (ids, anchors) in zip(slab, self._encode(slab), strict=True):
+            with in_one_line():
+                encoded = self._encode(slab)
+            for part, (ids, anchors) in zip(slab, encoded, strict=True):
                 found[part.text][0].append(ids)
                 found[part.text][1].append(anchors + np.int32(part.start))
-        made = []
+        made = list[tuple[np.ndarray, np.ndarray]]()
         while found:  # each list is freed once it is joined
             both = found.pop()
             made.append((_joined(both[0]), _joined(both[1])))

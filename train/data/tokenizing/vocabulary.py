@@ -17,6 +17,7 @@ import tokenizers
 from tokenizers import AddedToken, decoders, models, pre_tokenizers, trainers
 
 from train.data.tokenizing import sentencepiece_model, tiktoken_ranks
+from train.data.tokenizing.bounds import in_one_line, require_bounded
 from train.data.tokenizing.chunks import steps_of
 from train.data.tokenizing.tiktoken_ranks import END, PATTERNS, byte_level
 from train.data.tokenizing.tokenizers import SAMPLES, Tokenizer
@@ -24,6 +25,7 @@ from train.disk.files import read_json
 from train.disk.manifest import TOKENIZER_CONFIG
 from train.errors import DataError
 
+KEY = "corpus.tokenizer."  # what is typed before the options, for messages
 _KNOWN_ENDS = (END, "</s>", "<|end_of_text|>", "<eos>", "<|im_end|>", "[SEP]")
 _DIGITS = {"single": r"\p{N}", "groups": r"\p{N}{1,3}"}
 _SPLITS = {"gpt2": r" ?\p{N}+", "cl100k": r"\p{N}{1,3}"}  # how their patterns split digits
@@ -127,19 +129,20 @@ class LoadTokenizer:
         if changing and self.normaliser == "refuse":
             raise DataError(
                 f"path={self.path}: the tokenizer normalises text ({', '.join(changing)}), so its "
-                "ids do not decode to the text. Set normaliser=keep to use it anyway, or "
-                "normaliser=drop to remove the normaliser"
+                f"ids do not decode to the text. Set {KEY}normaliser=keep to use it anyway, or "
+                f"{KEY}normaliser=drop to remove the normaliser"
             )
         if changing and self.normaliser == "drop":
             kept = {"type": "Sequence", "normalizers": marking}
             definition["normalizer"] = kept if marking else None
             fast = tokenizers.Tokenizer.from_str(json.dumps(definition))
         try:
-            eos, bos = self.eos or self._end(fast, file), self._begin(fast, file)
+            with in_one_line():
+                eos, bos = self.eos or self._end(fast, file), self._begin(fast, file)
             return Tokenizer(fast=fast, eos=eos, bos=bos)
         except DataError as fault:
-            cure = ". Set normaliser=drop to encode the text as it is" if changing else ""
-            raise DataError(f"path={self.path}: {fault}{cure}") from None
+            cure = f". Set {KEY}normaliser=drop to encode the text as it is" if changing else ""
+            raise DataError(f"{KEY}path={self.path}: {fault}{cure}") from None
 
     def fingerprint(self) -> dict[str, Any]:
         file = _find(Path(self.path))
@@ -201,7 +204,7 @@ def _marks_spaces(step: dict[str, Any]) -> bool:
 
 def _find(path: Path) -> Path:
     if not path.exists():
-        raise DataError(f"path={path}: there is no such tokenizer file or folder")
+        raise DataError(f"{KEY}path={path}: there is no such tokenizer file or folder; set it")
     if not path.is_dir():
         return path
     named = [path / name for name in _NAMES if (path / name).exists()][:1]
@@ -214,7 +217,8 @@ def _find(path: Path) -> Path:
         )
     if len(found) > 1:
         several = ", ".join(file.name for file in found)
-        raise DataError(f"path={path}: contains several tokenizers ({several}); name one of them")
+        told = f"contains several tokenizers ({several}); name one of them"
+        raise DataError(f"{KEY}path={path}: {told}")
     return found[0]
 
 
@@ -247,8 +251,9 @@ def _opened(file: Path, *, pattern: str | None) -> tokenizers.Tokenizer:
             fast = tiktoken_ranks.convert(file, pattern=pattern, samples=SAMPLES)
         else:
             fast = tokenizers.Tokenizer.from_file(str(file))
-    except DataError:
-        raise
+            require_bounded(json.loads(fast.to_str()))
+    except DataError as fault:
+        raise DataError(f"{file}: {str(fault).removeprefix(f'{file}: ')}") from None
     except Exception as fault:  # `tokenizers` raises Exception itself
         raise DataError(f"{file}: not a fast tokenizer: {fault}") from None
     return _configured(fast, file)

@@ -8,9 +8,10 @@ starts with it, so the longest length is read first, and of each shorter one onl
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -23,7 +24,15 @@ from bipe.encodings.base import counts_length
 from bipe.loss import token_nll
 from bipe.positions import DOCUMENT_BIT, SEGMENT_BIT, Lengths
 from train.evals.loop import Cell, Measurement, Subject
-from train.evals.perplexity.protocols import Choice, FullContext, Losses, Protocol, Window
+from train.evals.perplexity.protocols import (
+    Choice,
+    FullContext,
+    Losses,
+    Protocol,
+    Sliding,
+    Window,
+    Windows,
+)
 from train.evals.rows import Row, left_out, over_documents
 from train.evals.texts import Excerpts, Stream
 
@@ -56,8 +65,8 @@ class Perplexity(Measurement):
             longest = excerpts.tokens.shape[1]
             whole = self.choice.protocol == FullContext.name
             seen: Seen = WeakKeyDictionary()
-            asked = {longest} if whole else {*subject.lengths, min(longest, *subject.lengths)}
-            for length in sorted(asked, reverse=True):
+            lengths = {longest} if whole else {*subject.lengths, min(longest, *subject.lengths)}
+            for length in sorted(lengths, reverse=True):
                 protocol = self.choice.at(length, row_length=subject.row_length)
                 of = partial(Row, source=source, length=length)
                 yield self._cell(protocol, of, excerpts, seen)
@@ -65,14 +74,16 @@ class Perplexity(Measurement):
     def _cell(self, protocol: Protocol, of: partial[Row], excerpts: Excerpts, seen: Seen) -> Cell:
         length = of.keywords["length"]
         name = f"of {of.keywords['source']} at {length} tokens"
+        measurement = f"{protocol.identity}, {excerpts.identity}"
         if length > excerpts.tokens.shape[1]:
             reason = f"no document has {length} tokens"
-            on = [excerpts.fingerprint, reason]
-            return Cell(name=name, depends_on=on, measure=left_out(reason, **of.keywords))
+            on, rows = [excerpts.fingerprint, reason], left_out(reason, **of.keywords)
+            return Cell(name=name, depends_on=on, measure=rows, measurement=measurement)
         windows = protocol.windows(excerpts.stream.ends.tolist())
         return Cell(
             name=name,
             length=length,
+            measurement=measurement,
             depends_on=[excerpts.fingerprint, repr(protocol)],
             cost=sum(window.stop - window.start for window in windows),
             measure=partial(self.rows, excerpts, protocol, of, seen),
@@ -87,8 +98,8 @@ class Perplexity(Measurement):
         model: Decoder,
     ) -> list[Row]:
         """Return perplexity, losses by document and, at the longest length, losses by position."""
-        known, batch = seen.setdefault(model, {}), self.tokens_per_batch
-        losses = score(model, excerpts.stream, protocol, tokens_per_batch=batch, known=known)
+        earlier, batch = seen.setdefault(model, {}), self.tokens_per_batch
+        losses = score(model, excerpts.stream, protocol, tokens_per_batch=batch, earlier=earlier)
         sums, tokens = losses.by(losses.document, count=len(excerpts.tokens))
         low, high = map(perplexity, over_documents(sums, tokens))
         longest, mean = excerpts.tokens.shape[1], losses.mean()
@@ -98,21 +109,21 @@ class Perplexity(Measurement):
         )
         bits = mean / math.log(2) * excerpts.tokens.size / excerpts.bytes
         scored = int(losses.scored.sum())
-        found = [
+        rows = [
             of(measure="perplexity", value=perplexity(mean), low=low, high=high, note=note),
             of(measure="nll", unit="nats/token", value=mean, note=note),
             of(measure="bits_per_byte", unit="bits/byte", value=bits, note=note),
             of(measure="tokens_scored", unit="tokens", value=scored),
             of(measure="documents", unit="documents", value=len(excerpts.tokens)),
         ]
-        found += [of(measure=f"published_{name}", value=perplexity(average), note=note)
-                  for name, average in protocol.averages(losses).items()]  # fmt: skip
+        rows += [of(measure=f"as_averaged_by_{name}", value=perplexity(average), note=note)
+                 for name, average in protocol.averages(losses).items()]  # fmt: skip
         for number, (nll, count) in enumerate(zip(sums.tolist(), tokens.tolist(), strict=True)):
-            found.append(of(measure="document_nll", unit="nats", number=number, value=nll))
-            found.append(of(measure="document_tokens", unit="tokens", number=number, value=count))
+            rows.append(of(measure="document_nll", unit="nats", number=number, value=nll))
+            rows.append(of(measure="document_tokens", unit="tokens", number=number, value=count))
         if of.keywords["length"] == longest:
-            found += _by_position(losses, excerpts, of)
-        return found
+            rows += _by_position(losses, excerpts, of)
+        return rows
 
 
 def _by_position(losses: Losses, excerpts: Excerpts, of: partial[Row]) -> Iterator[Row]:
@@ -140,33 +151,33 @@ def score(
     *,
     tokens_per_batch: int,
     one_pass: int = ONE_PASS,
-    known: Known | None = None,
+    earlier: Known | None = None,
 ) -> Losses:
     """Read the windows of a protocol, those of one shape in batches, and score their tokens.
 
-    known: losses of this model on this stream, not read again; new ones are added.
+    earlier: losses of this model on this stream, not read again; new ones are added.
     """
-    if known is None or counts_length(model.scheme):  # the end of a window then changes its start
-        known = {}
+    if earlier is None or counts_length(model.scheme):  # the end of a window then changes its start
+        earlier = {}
     windows = protocol.windows(stream.ends.tolist())
     spared = protocol.spares(stream.place)
     nll = np.zeros(len(stream.tokens))
     window = np.full(len(stream.tokens), -1)
     shapes: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for index, one in enumerate(windows):
-        if _losses_of(one, known, protocol.start_token) is None:
-            shapes[one.stop - one.start, one.first - one.start].append(index)
+    for index, item in enumerate(windows):
+        if _losses_of(item, earlier, protocol.start_token) is None:
+            shapes[item.stop - item.start, item.first - item.start].append(index)
     for (size, _), members in shapes.items():
         rows = max(1, tokens_per_batch // size)
         for begin in range(0, len(members), rows):
             batch = [windows[index] for index in members[begin : begin + rows]]
-            found = _batch(model, stream, batch, protocol.start_token, one_pass)
-            for one, losses in zip(batch, found, strict=True):
-                known[one.start] = one.stop - len(losses), losses
-    for index, one in enumerate(windows):
-        losses = _losses_of(one, known, protocol.start_token)
+            batch_losses = _batch(model, stream, batch, protocol.start_token, one_pass)
+            for item, losses in zip(batch, batch_losses, strict=True):
+                earlier[item.start] = item.stop - len(losses), losses
+    for index, item in enumerate(windows):
+        losses = _losses_of(item, earlier, protocol.start_token)
         assert losses is not None
-        inside = slice(one.stop - len(losses), one.stop)
+        inside = slice(item.stop - len(losses), item.stop)
         kept = ~spared[inside]
         nll[inside][kept], window[inside][kept] = losses[kept], index
     return Losses(nll=nll, window=window, document=stream.document)
@@ -190,8 +201,8 @@ def _batch(
     one_pass: int,
 ) -> np.ndarray:
     """Return the losses of windows of one shape, ``(window, scored)``."""
-    tokens = np.stack([stream.tokens[one.start : one.stop] for one in batch]).astype(np.int64)
-    marks = np.stack([stream.marks[one.start : one.stop] for one in batch])
+    tokens = np.stack([stream.tokens[item.start : item.stop] for item in batch]).astype(np.int64)
+    marks = np.stack([stream.marks[item.start : item.stop] for item in batch])
     first = batch[0].first - batch[0].start
     if start_token is not None:
         tokens = np.pad(tokens, ((0, 0), (1, 0)), constant_values=start_token)
@@ -256,3 +267,121 @@ def hidden_states(
     for start in range(0, time, chunk):
         part = slice(start, start + chunk)
         yield start, model(tokens[:, part], at[part], cache=cache)
+
+
+CONTEXT = 4096  # tokens of the paper's short context; half a training row if that is less
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluator:
+    """Another run that decides which tokens are key. sha256: of its weights."""
+
+    name: str
+    sha256: str
+    load: Callable[[], Decoder]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LongPPL(Measurement):
+    """Perplexity over the tokens that a long context helps (Fang et al., 2410.23771, eq. 5).
+
+        gain = log p(token | long context) - log p(token | short context)
+        key  = gain > alpha and log p(token | long context) > beta
+        long_ppl = exp(mean over key tokens of -log p(token | long context))
+
+    The evaluator, the model itself or another run, decides which tokens are key; the model gives
+    the losses. Long contexts are windows that do not overlap; a short one is the last `context`
+    tokens of it or up to a quarter more, since one pass scores that many. documents: of each
+    source, at most. alpha, beta: in nats. context: in tokens.
+    """
+
+    alpha: float
+    beta: float
+    context: int | None
+    evaluator: Evaluator | None
+    documents: int
+    tokens_per_batch: int
+    _keys: dict[Any, np.ndarray] = field(default_factory=dict, init=False, repr=False)
+
+    def cells(self, subject: Subject) -> Iterator[Cell]:
+        """Yield a cell for each source and length; lengths without a longer context are not."""
+        context = self.context or min(CONTEXT, max(1, subject.row_length // 2))
+        other = None if self.evaluator is None else self.evaluator.sha256
+        by = "each model" if self.evaluator is None else self.evaluator.name
+        how = f"alpha {self.alpha:g}, beta {self.beta:g}, context {context}, keys by {by}"
+        for source in subject.held_out.splits:
+            excerpts = subject.held_out.excerpts(
+                source, lengths=subject.lengths, limit=self.documents
+            )
+            for length in subject.lengths:
+                of = partial(Row, source=source, length=length)
+                on = [excerpts.fingerprint, context, self.alpha, self.beta, other]
+                reason = ""
+                if length > excerpts.tokens.shape[1]:
+                    reason = f"no document has {length} tokens"
+                elif length <= context:
+                    reason = f"{length} tokens are no longer than the short context of {context}"
+                rows = partial(self.rows, excerpts, context, of)
+                yield Cell(
+                    name=f"of {source} at {length} tokens",
+                    length=length,
+                    depends_on=[*on, reason],
+                    measurement=f"{how}, {excerpts.identity}",
+                    cost=0 if reason else 6 * excerpts.tokens.size,  # a short one: 5 strides
+                    measure=left_out(reason, **of.keywords) if reason else rows,
+                )
+
+    def rows(self, excerpts: Excerpts, context: int, of: partial[Row], model: Decoder) -> list[Row]:
+        """Return LongPPL, and how many tokens are key; none, and it has no value."""
+        length = of.keywords["length"]
+        long = self._losses(model, excerpts, length)
+        key = self._key(model, excerpts, context, length, long)
+        kept = Losses(nll=long.nll, window=np.where(key, long.window, -1), document=long.document)
+        sums, tokens = kept.by(kept.document, count=len(excerpts.tokens))
+        low, high = map(perplexity, over_documents(sums, tokens))
+        by = "the model itself" if self.evaluator is None else self.evaluator.name
+        note = (
+            "LongPPL (2410.23771): exp of the mean loss of key tokens in non-overlapping windows "
+            f"of {length} tokens. Key tokens have a log-probability above {self.beta:g} under "
+            f"{by}, at least {self.alpha:g} nats higher than with {context} to "
+            f"{context + context // 4} tokens of context."
+        )
+        value = perplexity(kept.mean()) if key.any() else None
+        share = float(key.sum() / max(1, long.scored.sum()))
+        return [
+            of(measure="long_ppl", value=value, low=low, high=high, note=note),
+            of(measure="key_tokens", unit="share", value=share, note=note),
+        ]
+
+    def _key(
+        self, model: Decoder, excerpts: Excerpts, context: int, length: int, long: Losses
+    ) -> np.ndarray:
+        """Return which tokens are key; those of another run are found once."""
+        place = (excerpts.fingerprint, context, length)
+        if self.evaluator is None:
+            return self._found(model, excerpts, context, length, long)
+        if place not in self._keys:
+            judge = self.evaluator.load().to(model.head.weight.device)
+            its = self._losses(judge, excerpts, length)
+            self._keys[place] = self._found(judge, excerpts, context, length, its)
+        return self._keys[place]
+
+    def _found(
+        self, judge: Decoder, excerpts: Excerpts, context: int, length: int, long: Losses
+    ) -> np.ndarray:
+        stride = max(1, context // 4)
+        whole, sliding = excerpts.stream, Sliding(length=context + stride, stride=stride)
+        # The short windows lie within the long ones, as if each of those were a document.
+        ends = [window.stop for window in _long(length).windows(whole.ends.tolist())]
+        inner = replace(whole, ends=np.array(ends))
+        short = score(judge, inner, sliding, tokens_per_batch=self.tokens_per_batch)
+        gains = short.nll - long.nll > self.alpha
+        return np.asarray(gains & (-long.nll > self.beta) & long.scored & short.scored)
+
+    def _losses(self, model: Decoder, excerpts: Excerpts, length: int) -> Losses:
+        batch = self.tokens_per_batch
+        return score(model, excerpts.stream, _long(length), tokens_per_batch=batch)
+
+
+def _long(length: int) -> Windows:
+    return Windows(length=length, row_length=length)

@@ -9,7 +9,7 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar
 
 import numpy as np
@@ -68,6 +68,13 @@ class Protocol(ABC):
     name: ClassVar[str]
     sentence: ClassVar[str]
     start_token: int | None = None
+
+    @property
+    def identity(self) -> str:
+        """The name of the protocol and its numbers, but for the length."""
+        parts = [f"{field.name} {getattr(self, field.name)}" for field in fields(self)  # type: ignore[arg-type]
+                 if field.name != "length" and getattr(self, field.name) is not None]  # fmt: skip
+        return f"{self.name} ({', '.join(parts)})" if parts else self.name
 
     @property
     def definition(self) -> str:
@@ -143,10 +150,10 @@ class Sliding(Protocol):
 
     def averages(self, losses: Losses) -> Mapping[str, float]:
         scored = losses.scored
-        found, first, counts = np.unique(
+        numbers, first, counts = np.unique(
             losses.window[scored], return_index=True, return_counts=True
         )
-        if not len(found):
+        if not len(numbers):
             return {"mean_of_windows": math.nan, "one_token_too_few": math.nan}
         means = losses.window_means()
         # Nothing predicts the first token of these windows: their counts are one less already.
@@ -180,11 +187,11 @@ class LastK(Protocol):
             raise ConfigError(f"last must be from 1 to {self.length} tokens, was: {self.last}")
 
     def windows(self, ends: Sequence[int]) -> list[Window]:
-        found = []
+        windows = []
         for begin, end in _documents(ends):
             start = max(begin, end - self.length - 1)
-            found.append(Window(start=start, stop=end, first=max(start, end - self.last)))
-        return found
+            windows.append(Window(start=start, stop=end, first=max(start, end - self.last)))
+        return windows
 
     def averages(self, losses: Losses) -> Mapping[str, float]:
         return {"mean_of_documents": _mean(losses.window_means())}
@@ -306,16 +313,16 @@ def _documents(ends: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 def _sliding(ends: Sequence[int], *, length: int, stride: int) -> list[Window]:
     """Return windows that each score what earlier ones of their document did not."""
-    found = []
+    windows = []
     for begin, end in _documents(ends):
         scored = begin
         for start in range(begin, end, stride):
             stop = min(start + length, end)
-            found.append(Window(start=start, stop=stop, first=scored))
+            windows.append(Window(start=start, stop=stop, first=scored))
             scored = stop
             if stop == end:
                 break
-    return found
+    return windows
 
 
 def _require_stride(stride: int, length: int) -> None:

@@ -27,8 +27,7 @@ from bipe.positions import DOCUMENT_BIT, SEGMENT_BIT, Lengths
 from segmenters.streaming.online import TokenMarker
 from train.errors import ConfigError
 from train.evals.perplexity.measure import CHUNK, LEVELS, hidden_states
-from train.evals.probes.haystack import Draw, Haystack, Texts
-from train.evals.probes.trials import Kind, Trial
+from train.evals.probes.trials import Draw, Haystack, Kind, Texts, Trial
 
 BLOCK = 32  # tokens of what is copied
 CUE = 2  # tokens of the second copy that show what comes
@@ -43,19 +42,19 @@ def shares_found(model: Decoder, trials: Sequence[Trial]) -> list[float]:
     likely = log_likelihoods(model, trials)
     best = np.argsort(-likely, axis=1, kind="stable")
     return [
-        float(each.right[row[: each.right.sum()]].mean())
-        for row, each in zip(best, trials, strict=True)
+        float(trial.right[row[: trial.right.sum()]].mean())
+        for row, trial in zip(best, trials, strict=True)
     ]
 
 
 @torch.no_grad()
 def log_likelihoods(model: Decoder, trials: Sequence[Trial], *, chunk: int = CHUNK) -> np.ndarray:
     """Return the log-probability of each candidate after its context, ``(trial, candidate)``."""
-    tokens = torch.from_numpy(np.stack([each.tokens for each in trials]))
-    marks = torch.from_numpy(np.stack([each.marks for each in trials]) & _NO_DOCUMENT)
+    tokens = torch.from_numpy(np.stack([trial.tokens for trial in trials]))
+    marks = torch.from_numpy(np.stack([trial.marks for trial in trials]) & _NO_DOCUMENT)
     count = len(trials[0].candidates)
-    longest = max(len(ids) for each in trials for ids in each.candidates)
-    opened = [max(map(_segments, each.candidate_marks)) for each in trials]
+    longest = max(len(ids) for trial in trials for ids in trial.candidates)
+    opened = [max(map(_segments, trial.candidate_marks)) for trial in trials]
     cache = _cache_for(model, marks, room=longest, segments=opened)
     hidden = _read(model, cache, tokens, marks, chunk=chunk)
     first = model.head(hidden[:, -1:]).float()
@@ -135,17 +134,17 @@ def matches(
     """Return for each trial the share of its answers that was written, and what was written."""
     written = generate(
         model,
-        [each.tokens.tolist() for each in trials],
+        [trial.tokens.tolist() for trial in trials],
         max_new=kind.max_new,
         marker=followed(texts) if reads_segments(model.scheme) else None,
         stop_ids=[texts.tokenizer.eos_id],
     )
-    found = []
-    for each, row in zip(trials, written, strict=True):
+    shares = []
+    for trial, row in zip(trials, written, strict=True):
         text = b"".join(texts.pieces[id] for id in row.tokens).decode("utf-8", "replace")
-        percent = string_match(postprocessed(text), each.answers, any_of=kind.any_of)
-        found.append((percent / 100, text))
-    return found
+        percent = string_match(postprocessed(text), trial.answers, any_of=kind.any_of)
+        shares.append((percent / 100, text))
+    return shares
 
 
 _CONTROL = re.compile(r"[\x00-\x1f]")
@@ -159,8 +158,8 @@ def postprocessed(prediction: str) -> str:
 
 def string_match(prediction: str, references: Sequence[str], *, any_of: bool) -> float:
     """Return the percent of references found in a prediction; any_of: 100 for a single one."""
-    found = [float(one.lower() in prediction.lower()) for one in references]
-    return round(100 * (max(found) if any_of else fmean(found)), _PLACES)
+    matches_of = [float(answer.lower() in prediction.lower()) for answer in references]
+    return round(100 * (max(matches_of) if any_of else fmean(matches_of)), _PLACES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,22 +207,22 @@ def copy(hay: Haystack, *, length: int, depth: float | None, draw: Draw) -> Repe
 
 def _random(texts: Texts, count: int, draw: Draw) -> np.ndarray:
     """Draw tokens that have some text, all with the same probability."""
-    known = texts.telling
-    return known[[draw.below(len(known)) for _ in range(count)]] if count else known[:0]
+    ranks = texts.telling
+    return ranks[[draw.below(len(ranks)) for _ in range(count)]] if count else ranks[:0]
 
 
 def copied(
     model: Decoder, repeats: Sequence[Repeat], *, chunk: int = CHUNK
 ) -> list[dict[str, float]]:
     """Return the mean losses of both copies in nats per token, and the accuracy on the second."""
-    tokens = np.stack([each.tokens for each in repeats])
+    tokens = np.stack([repeat.tokens for repeat in repeats])
     losses, right = losses_through(model, tokens, np.stack([r.marks for r in repeats]), chunk=chunk)
-    found = []
-    for row, known, each in zip(losses, right, repeats, strict=True):
-        once, again = (slice(at + CUE, at + each.size) for at in (each.first, each.second))
-        means = {"accuracy": known[again], "first": row[once], "second": row[again]}
-        found.append({name: float(values.mean()) for name, values in means.items()})
-    return found
+    scores = []
+    for row, hits, repeat in zip(losses, right, repeats, strict=True):
+        once, again = (slice(at + CUE, at + repeat.size) for at in (repeat.first, repeat.second))
+        means = {"accuracy": hits[again], "first": row[once], "second": row[again]}
+        scores.append({name: float(values.mean()) for name, values in means.items()})
+    return scores
 
 
 @torch.no_grad()

@@ -13,8 +13,7 @@ import itertools
 from collections.abc import Sequence
 from functools import partial
 
-from train.evals.probes.haystack import Draw, made_up_words, names
-from train.evals.probes.trials import Draft, Kind, Piece, Room, choices
+from train.evals.probes.trials import Draft, Draw, Kind, Piece, Room, choices, made_up_words, names
 
 _KEY_DIGITS, _NEEDLE_DIGITS = 5, 7
 SEVERAL = 4  # needles of the kinds with several
@@ -77,7 +76,7 @@ def _needles(draw: Draw, room: Room) -> Draft | None:
     # The number is before the full stop of a statement.
     stated = [line.text[:-1].rpartition(" ")[2] for line in lines[: room.candidates - 1]]
     fresh = draw.numbers(room.candidates, digits=_NEEDLE_DIGITS)
-    others = [*stated, *(each for each in fresh if each not in (number, *stated))]
+    others = [*stated, *(other for other in fresh if other not in (number, *stated))]
     return Draft(
         intro=_NUMBERS_INTRO,
         lines=(sought, *lines),
@@ -89,7 +88,7 @@ def _needles(draw: Draw, room: Room) -> Draft | None:
 
 def _filling(draw: Draw, room: Room, left: int, *, taken: Sequence[str]) -> list[Piece]:
     """Return as many needles that are not sought as `left` tokens hold; names may repeat."""
-    found: list[Piece] = []
+    pieces: list[Piece] = []
     seen = set(taken)
     while left > 0:
         batch: list[str] = []
@@ -101,9 +100,9 @@ def _filling(draw: Draw, room: Room, left: int, *, taken: Sequence[str]) -> list
         for text, tokens in zip(batch, room.count(batch), strict=True):
             left -= max(1, tokens)  # at least 1: a vocabulary may have none of the letters
             if left < 0:
-                return found
-            found.append(Piece(text))
-    return found
+                return pieces
+            pieces.append(Piece(text))
+    return pieces
 
 
 def _multivalue(draw: Draw, room: Room) -> Draft:
@@ -165,10 +164,10 @@ def _left(room: Room, question: str) -> tuple[int, int]:
 def _common(draw: Draw, room: Room) -> Draft | None:
     """Draft ten words that come up to 30 times each; the others come a tenth as often."""
     question = f"Which {COMMON} words are the most common in the list? They are"
-    left, each = _left(room, question)
-    often = min(MOST, left // (2 * COMMON * each))  # half of the room at most
+    left, size = _left(room, question)
+    often = min(MOST, left // (2 * COMMON * size))  # half of the room at most
     rarely = max(1, often // RATIO)
-    others = (left // each - COMMON * often) // rarely
+    others = (left // size - COMMON * often) // rarely
     if often < 2 or others < COMMON:
         return None
     return _counted(draw, question, [often] * COMMON + [rarely] * others, asked=COMMON)
@@ -177,10 +176,10 @@ def _common(draw: Draw, room: Room) -> Draft | None:
 def _frequent(draw: Draw, room: Room) -> Draft | None:
     """Draft words whose counts fall with the square of their rank (zeta, 2)."""
     question = f"Which {FREQUENT} words are the most frequent in the list? They are"
-    left, each = _left(room, question)
+    left, size = _left(room, question)
     weights = [10**6 // (rank * rank) for rank in range(1, RANKS + 1)]
-    often = [max(1, left // each * weight // sum(weights)) for weight in weights]
-    if often[FREQUENT - 1] == often[FREQUENT] or sum(often) * each > left:
+    often = [max(1, left // size * weight // sum(weights)) for weight in weights]
+    if often[FREQUENT - 1] == often[FREQUENT] or sum(often) * size > left:
         return None
     return _counted(draw, question, often, asked=FREQUENT)
 
@@ -225,8 +224,8 @@ def _towns(draw: Draw, count: int) -> list[dict[str, str]]:
 def _passages(draw: Draw, room: Room) -> Draft | None:
     """Draft passages that state the same facts of different towns; one fact is asked for."""
     sample = _towns(Draw("tokens of passages"), _SAMPLE)
-    asked = sorted(_QUESTIONS)[draw.below(len(_QUESTIONS))]
-    questions = room.count([f"\n{_QUESTIONS[asked].format(**town)}" for town in sample])
+    fact = sorted(_QUESTIONS)[draw.below(len(_QUESTIONS))]
+    questions = room.count([f"\n{_QUESTIONS[fact].format(**town)}" for town in sample])
     left = room.tokens - sum(room.count([f"\n{_TOWNS_INTRO}"])) - max(questions)
     if left < 0:
         return None
@@ -237,14 +236,14 @@ def _passages(draw: Draw, room: Room) -> Draft | None:
     if count < 2:
         return None
     sought = draw.below(count)
-    others = [town[asked] for i, town in enumerate(towns) if i != sought]
-    told = enumerate(map(_passage, towns[:count]))
+    others = [town[fact] for i, town in enumerate(towns) if i != sought]
+    passages = enumerate(map(_passage, towns[:count]))
     return Draft(
         intro=_TOWNS_INTRO,
-        lines=tuple(Piece(text, sought=i == sought) for i, text in told),
-        question=_QUESTIONS[asked].format(**towns[sought]),
-        answers=(towns[sought][asked],),
-        candidates=choices(draw, [towns[sought][asked]], others[: room.candidates - 1]),
+        lines=tuple(Piece(text, sought=i == sought) for i, text in passages),
+        question=_QUESTIONS[fact].format(**towns[sought]),
+        answers=(towns[sought][fact],),
+        candidates=choices(draw, [towns[sought][fact]], others[: room.candidates - 1]),
     )
 
 

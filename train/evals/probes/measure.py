@@ -17,10 +17,9 @@ from train.errors import DataError
 from train.evals.loop import Cell, Measurement, Subject
 from train.evals.probes import answers
 from train.evals.probes.answers import CUE, Repeat
-from train.evals.probes.haystack import Draw, Haystack
 from train.evals.probes.kinds import KINDS
-from train.evals.probes.trials import Kind, Room, Trial, trial
-from train.evals.rows import Row, left_out
+from train.evals.probes.trials import Draw, Haystack, Kind, Room, Trial, trial
+from train.evals.rows import Row, key_of, left_out
 
 COPIES = {"copy": answers.copy, "induction": answers.induction}
 POSITIONS = "positions"
@@ -85,10 +84,12 @@ class Probe(Measurement):
         place = "" if depth is None else f", depth {depth:g}"
         numbers = [plan.trials, plan.candidates, sorted(plan.scoring), plan.seed]
         cut = texts.segmenter.fingerprint()
+        digits = key_of([numbers, cut, self.hay.data.manifest])[:8]
         return Cell(
             name=f"in {self.hay.name} at {length} tokens{place}",
             length=length,
             depends_on=[self.name, length, depth, numbers, cut, self.hay.data.manifest],
+            measurement=f"{counted(plan.trials, 'trial')} in {self.hay.name} [{digits}]",
             cost=plan.trials * length,
             measure=partial(self.rows, length=length, depth=depth),
         )
@@ -105,15 +106,15 @@ class Probe(Measurement):
         else:
             make = partial(trial, KINDS[self.name], candidates=self.plan.candidates)
         trials = [make(self.hay, length=length, depth=depth, draw=draw) for draw in draws]
-        made = [each for each in trials if each is not None]
-        if len(made) < len(trials):
+        possible = [drawn for drawn in trials if drawn is not None]
+        if len(possible) < len(trials):
             return left_out(f"{length} tokens have no room for it", **of.keywords)
         size = max(1, self.plan.tokens_per_batch // length)
-        batches = [made[start : start + size] for start in range(0, len(made), size)]
+        batches = [possible[start : start + size] for start in range(0, len(possible), size)]
         scores = [score for batch in batches for score in self._scores(model, batch)]
-        one = made[0]
-        chance = float(one.right.sum() / len(one.right)) if isinstance(one, Trial) else None
-        return list(self._rows(made, scores, chance, of))
+        first = possible[0]
+        chance = float(first.right.sum() / len(first.right)) if isinstance(first, Trial) else None
+        return list(self._rows(possible, scores, chance, of))
 
     def _draws(self, length: int, depth: float | None) -> list[Draw]:
         key: list[int | str] = [self.plan.seed, self.name, length]
@@ -144,9 +145,9 @@ class Probe(Measurement):
     ) -> Iterator[Row]:
         note = self._protocol(trials[0], chance)
         texts = [str(score.pop("text", "")) for score in scores]
-        for each, score in zip(trials, scores, strict=True):
-            score["distance_tokens"] = each.distance_tokens
-            score["distance_segments"] = each.distance_segments
+        for item, score in zip(trials, scores, strict=True):
+            score["distance_tokens"] = item.distance_tokens
+            score["distance_segments"] = item.distance_segments
         for name in scores[0]:
             unit = _UNITS.get(name, "share")
             values = [float(score[name]) for score in scores]

@@ -5,7 +5,8 @@
     RUN@last    the newest checkpoint
 
 RUN/checkpoints/model/ holds what all checkpoints of a run share: config.json with the decoder and
-the notes, tokenizer and segmenter. Nothing here loads torch, so that `bipe status` is instant.
+the notes, tokenizer and segmenter, sealed like RUN/model. Nothing here loads torch, so that
+`bipe status` is instant.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from bipe.sealing import CONFIG as MODEL_CONFIG
-from bipe.sealing import WEIGHTS
+from bipe.sealing import SHARED, WEIGHTS, CheckpointError, read_config, require_unchanged
 from train.disk.files import read_json, read_numbers, sha256
 from train.errors import ConfigError, RunError, near
 from train.ranks import rank
@@ -99,10 +100,14 @@ def manifest_of(checkpoint: Path) -> Path:
 
 def at_step(run: Path, step: int | str, *, key: str) -> Place:
     """Return a checkpoint of a run, by its step or "last"; RunError names those that are there."""
-    found = {step_of(path): path for path in whole_checkpoints(run)}
-    wanted = max(found, default=None) if step == "last" else step
-    if not isinstance(wanted, int) or wanted not in found:
-        there = f"there are those of steps {', '.join(map(str, found))}" if found else "it has none"
+    checkpoints = {step_of(path): path for path in whole_checkpoints(run)}
+    wanted = max(checkpoints, default=None) if step == "last" else step
+    if not isinstance(wanted, int) or wanted not in checkpoints:
+        there = (
+            f"there are those of steps {', '.join(map(str, checkpoints))}"
+            if checkpoints
+            else "it has none"
+        )
         raise RunError(f"{key}: {run} has no checkpoint of step {step}; {there}")
     shared = run / CHECKPOINTS / MODEL
     if not (shared / MODEL_CONFIG).is_file():
@@ -110,24 +115,28 @@ def at_step(run: Path, step: int | str, *, key: str) -> Place:
             f"{key}: {shared / MODEL_CONFIG} is missing: the run is of an earlier version of bipe; "
             "its own command, run again, writes it"
         )
-    return Place(home=run, folder=shared, checkpoint=found[wanted])
+    return Place(home=run, folder=shared, checkpoint=checkpoints[wanted])
 
 
 def describe(place: Place) -> dict[str, Any]:
-    """Return decoder, notes and number of parameters of a checkpoint; RunError if not readable."""
-    path = place.folder / MODEL_CONFIG
-    found = read_json(path) or {}
-    if not all(isinstance(found.get(part), dict) for part in ("decoder", "notes")):
-        raise RunError(f"{path} cannot be read; the run's own command, run again, writes it")
+    """Return decoder, notes and number of parameters of a checkpoint.
+
+    Raises RunError if they, tokenizer or segmenter beside them are not as they were written.
+    """
+    try:
+        shared = read_config(place.folder, format=SHARED)
+        require_unchanged(place.folder, shared["files"])
+    except CheckpointError as fault:
+        raise RunError(f"{fault}; the run's own command, run again, writes it, too") from None
     tokens = tokens_at(place.step or 0, read_numbers(place.home / METRICS))
-    return {**found, "notes": {**found["notes"], "steps": place.step, "tokens": tokens}}
+    return {**shared, "notes": {**shared["notes"], "steps": place.step, "tokens": tokens}}
 
 
 def tokens_at(step: int, metrics: Sequence[Mapping[str, Any]]) -> int:
     """Return the tokens that a training has read up to a step. metrics: lines of metrics.csv."""
-    held = [(row.get("step"), row["tokens"]) for row in metrics]
-    known: Any = [line for line in held if None not in line]
-    lines: list[tuple[int, int]] = [(0, 0), *known]
+    pairs = [(row.get("step"), row.get("tokens")) for row in metrics]
+    whole: Any = [line for line in pairs if None not in line]
+    lines: list[tuple[int, int]] = [(0, 0), *whole]
     before = max(line for line in lines if line[0] <= step)
     after = min((line for line in lines if line[0] >= step), default=before)
     share = (step - before[0]) / max(1, after[0] - before[0])
@@ -149,7 +158,7 @@ def find_places(places: str | Sequence[str], *, key: str = "runs") -> list[Place
                 f"{key}: {place!r} contains no trained run (a folder with {MODEL}/ in it, or a "
                 f"checkpoint){cure}"
             )
-        found |= {str(each): each for each in here}
+        found |= {str(place): place for place in here}
     return list(found.values())
 
 
@@ -158,10 +167,10 @@ def named_step(place: str) -> tuple[Path, int | str] | None:
     path = Path(place)
     if _NAME.fullmatch(path.name) and path.parent.name == CHECKPOINTS:
         return path.parent.parent, step_of(path)
-    asked = None if path.exists() else _AT.fullmatch(place)
-    if asked is None or not Path(asked[1]).is_dir():
+    match = None if path.exists() else _AT.fullmatch(place)
+    if match is None or not Path(match[1]).is_dir():
         return None
-    return Path(asked[1]), int(asked[2]) if asked[2].isdecimal() else asked[2]
+    return Path(match[1]), int(match[2]) if match[2].isdecimal() else match[2]
 
 
 def _places(place: str, *, key: str) -> Iterator[Place]:
@@ -169,8 +178,8 @@ def _places(place: str, *, key: str) -> Iterator[Place]:
         yield at_step(*named, key=key)
         return
     matches = [place] if Path(place).exists() else glob.glob(place)  # noqa: PTH207 (absolute)
-    for each in sorted(map(Path, matches)):
-        inside = [each] if _is_run(each) else sorted(each.glob("*"))
+    for folder in sorted(map(Path, matches)):
+        inside = [folder] if _is_run(folder) else sorted(folder.glob("*"))
         for run in inside:
             if (run / MODEL).is_dir():
                 yield Place.of(run)
@@ -201,8 +210,8 @@ def find_place(place: str, *, key: str) -> Place:
     if (folder / MODEL_CONFIG).is_file() and not _is_run(folder):
         home = folder.parent if (folder.parent / CONFIG).is_file() else folder
         return Place(home=home, folder=folder)
-    one, *others = find_places(place, key=key)
+    first, *others = find_places(place, key=key)
     if others:
-        names = ", ".join(map(str, (one, *others)))
+        names = ", ".join(map(str, (first, *others)))
         raise ConfigError(f"{key} must be one run, was: {place} with {names}")
-    return one
+    return first

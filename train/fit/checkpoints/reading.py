@@ -94,8 +94,8 @@ def weights_of(path: Path) -> dict[str, Tensor]:
 
 
 def _weights(state: Mapping[str, Any]) -> dict[str, Tensor]:
-    held = state["state_dict"].items()
-    return merged({name.removeprefix("model."): value for name, value in held})
+    weights = state["state_dict"].items()
+    return merged({name.removeprefix("model."): value for name, value in weights})
 
 
 def read(path: Path, *, weights_only: bool = False) -> dict[str, Any]:
@@ -108,8 +108,8 @@ def read(path: Path, *, weights_only: bool = False) -> dict[str, Any]:
 
         return shards.load_whole(path, weights_only=weights_only)
     try:
-        found: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-        return found
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        return state
     except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError) as fault:
         why = str(fault).partition("\n")[0]
         raise RunError(

@@ -15,9 +15,9 @@ Checkpoints of both kinds may be written in the background (`Background`).
 import shutil
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,7 +26,7 @@ import torch.distributed.checkpoint as dcp
 from torch import Size, Tensor
 from torch.distributed import ProcessGroup
 from torch.distributed.checkpoint.api import CheckpointException
-from torch.distributed.checkpoint.filesystem import FileSystem, _StorageInfo
+from torch.distributed.checkpoint.filesystem import FileSystem
 from torch.distributed.checkpoint.metadata import (
     ChunkStorageMetadata,
     Metadata,
@@ -76,19 +76,19 @@ def load_whole(path: Path, *, weights_only: bool = False) -> Checkpoint:
     weights_only: without those of the optimizer.
     """
     tensors = {
-        name: torch.empty(held["shape"], dtype=getattr(torch, held["dtype"]))
-        for name, held in contents(path)["tensors"].items()
+        name: torch.empty(entry["shape"], dtype=getattr(torch, entry["dtype"]))
+        for name, entry in contents(path)["tensors"].items()
         if not weights_only or name.startswith(f"{_STATE}/")
     }
     _read(path, tensors, alone=True)
-    found = _rest(path)
+    state = _rest(path)
     for name, tensor in tensors.items():
         *place, last = name.split("/")
-        node: Any = found
+        node: Any = state
         for key in place:
             node = node[int(key)] if isinstance(node, list) else node.setdefault(key, {})
         node[last] = tensor
-    return found
+    return state
 
 
 def split(checkpoint: Checkpoint) -> tuple[dict[str, Tensor], Checkpoint]:
@@ -110,11 +110,11 @@ def split(checkpoint: Checkpoint) -> tuple[dict[str, Tensor], Checkpoint]:
 
 def contents(path: Path) -> dict[str, Any]:
     """Return the manifest of a folder; DataError if it is none or was changed."""
-    found = manifest.load(path / MANIFEST, **_FORMAT, what="checkpoint")  # type: ignore[arg-type]
-    files = {chunk["file"] for held in found["tensors"].values() for chunk in held["chunks"]}
-    if any(Path(name).name != name for name in found["files"]) or not files <= {*found["files"]}:
+    listed = manifest.load(path / MANIFEST, **_FORMAT, what="checkpoint")  # type: ignore[arg-type]
+    files = {chunk["file"] for entry in listed["tensors"].values() for chunk in entry["chunks"]}
+    if any(Path(name).name != name for name in listed["files"]) or not files <= {*listed["files"]}:
         raise DataError(f"{path / MANIFEST}: names files outside its folder")
-    return found
+    return listed
 
 
 def fault_of(path: Path) -> str | None:
@@ -124,17 +124,17 @@ def fault_of(path: Path) -> str | None:
         files = contents(path)["files"]
     except (DataError, LookupError, TypeError, AttributeError) as fault:
         return f"its manifest is damaged ({fault})"
-    for name, held in files.items():
+    for name, entry in files.items():
         if not (path / name).is_file():
             return f"{name} is missing"
-        if sha256(path / name) != held["sha256"]:
+        if sha256(path / name) != entry["sha256"]:
             return f"the checksum of {name} is not the one in its manifest"
     return None
 
 
 def _rest(path: Path) -> Checkpoint:
-    found: Checkpoint = torch.load(path / _REST, map_location="cpu", weights_only=True)
-    return found
+    state: Checkpoint = torch.load(path / _REST, map_location="cpu", weights_only=True)
+    return state
 
 
 def _read(path: Path, tensors: dict[str, Tensor], *, alone: bool = False) -> None:
@@ -204,31 +204,31 @@ class _Writer(dcp.FileSystemWriter):
 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[Any]]:
         written = super().write_data(plan, planner).wait() if plan.items else []
-        found: Future[list[Any]] = Future()
+        future: Future[list[Any]] = Future()
         # Rank 0, which gets these results, learns the checksums with them.
-        sums = [self.fs.written[each.storage_data.relative_path] for each in written]
-        found.set_result(
+        sums = [self.fs.written[item.storage_data.relative_path] for item in written]
+        future.set_result(
             [
-                replace(each, storage_data=(each.storage_data, own))
-                for each, own in zip(written, sums, strict=True)
+                replace(item, storage_data=(item.storage_data, chunk))
+                for item, chunk in zip(written, sums, strict=True)
             ]
         )
-        return found
+        return future
 
     def finish(self, metadata: Metadata, results: list[list[Any]]) -> None:
         part = Path(self.path)
         with self.fs.create_stream(part / _REST, "wb") as stream:
             torch.save(self.rest, stream)
         files, chunks = dict(self.fs.written), {}
-        for one in (each for of_rank in results for each in of_rank):
+        for one in (result for of_rank in results for result in of_rank):
             info, files[one.storage_data[0].relative_path] = one.storage_data
             chunks[one.index.fqn, tuple(one.index.offset)] = info
         tensors = {}
-        for name, held in metadata.state_dict_metadata.items():
-            assert isinstance(held, TensorStorageMetadata)  # `split` leaves nothing else
-            places = [_chunk(each, chunks[name, tuple(each.offsets)]) for each in held.chunks]
-            dtype = str(held.properties.dtype).removeprefix("torch.")
-            tensors[name] = {"dtype": dtype, "shape": list(held.size), "chunks": places}
+        for name, entry in metadata.state_dict_metadata.items():
+            assert isinstance(entry, TensorStorageMetadata)  # `split` leaves nothing else
+            places = [_chunk(chunk, chunks[name, tuple(chunk.offsets)]) for chunk in entry.chunks]
+            dtype = str(entry.properties.dtype).removeprefix("torch.")
+            tensors[name] = {"dtype": dtype, "shape": list(entry.size), "chunks": places}
         manifest.store(part / MANIFEST, {**_FORMAT, "files": files, "tensors": tensors})
         if self.final.exists():  # of the same step, and damaged: the run went on from an older one
             shutil.rmtree(self.final)
@@ -236,7 +236,17 @@ class _Writer(dcp.FileSystemWriter):
         sync(self.final.parent)
 
 
-def _chunk(chunk: ChunkStorageMetadata, info: _StorageInfo) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """Where a tensor lies, with the names that torch's reader asks for."""
+
+    relative_path: str
+    offset: int
+    length: int
+    transform_descriptors: Sequence[str] | None = None
+
+
+def _chunk(chunk: ChunkStorageMetadata, info: Any) -> dict[str, Any]:
     return {
         "offsets": list(chunk.offsets),
         "sizes": list(chunk.sizes),
@@ -249,14 +259,14 @@ def _chunk(chunk: ChunkStorageMetadata, info: _StorageInfo) -> dict[str, Any]:
 class _Reader(dcp.FileSystemReader):
     def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
         tensors, places = {}, {}
-        for name, held in contents(Path(self.path))["tensors"].items():
+        for name, entry in contents(Path(self.path))["tensors"].items():
             chunks = []
-            for part in held["chunks"]:
+            for part in entry["chunks"]:
                 offsets, info = Size(part["offsets"]), (part["file"], part["at"], part["bytes"])
                 chunks.append(ChunkStorageMetadata(offsets, Size(part["sizes"])))
-                places[MetadataIndex(name, offsets)] = _StorageInfo(*info)
-            properties = TensorProperties(dtype=getattr(torch, held["dtype"]))
-            tensors[name] = TensorStorageMetadata(properties, Size(held["shape"]), chunks)
+                places[MetadataIndex(name, offsets)] = _Stored(*info)
+            properties = TensorProperties(dtype=getattr(torch, entry["dtype"]))
+            tensors[name] = TensorStorageMetadata(properties, Size(entry["shape"]), chunks)
         return Metadata(state_dict_metadata=cast(Any, tensors), storage_data=places)
 
 

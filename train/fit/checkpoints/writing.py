@@ -15,7 +15,6 @@ from typing import Any
 
 import lightning
 import torch
-from lightning.pytorch.loops.fit_loop import _FitLoop
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 from torch import Tensor
 
@@ -68,9 +67,8 @@ class AtomicCheckpointIO(TorchCheckpointIO):
 class SaveCheckpoints(lightning.Callback):
     """Writes a checkpoint every few optimizer steps and at the end; keeps the newest `keep`.
 
-    validate_every: optimizer steps between two validations; None: one at the end. A checkpoint of
-    a validated step is written after the validation, since a resumed run does not repeat it, or
-    says that its validation is due. background: where checkpoints are written, if not at once.
+    A checkpoint of a validated step is written after the validation, which a resumed run does not
+    repeat. background: where checkpoints are written, if not at once.
     """
 
     def __init__(
@@ -79,12 +77,10 @@ class SaveCheckpoints(lightning.Callback):
         folder: Path,
         every: int,
         keep: int = 2,
-        validate_every: int | None = None,
         background: Background | None = None,
     ) -> None:
         self.folder, self.every, self.keep = folder, every, keep
-        self.validate_every, self._background = validate_every, background
-        self._last, self._due = -1, False
+        self._last, self._background = -1, background
 
     def on_train_start(self, trainer: lightning.Trainer, *_: Any) -> None:
         self._last = trainer.global_step
@@ -96,7 +92,6 @@ class SaveCheckpoints(lightning.Callback):
             self.save(trainer)
 
     def on_validation_end(self, trainer: lightning.Trainer, *_: Any) -> None:
-        trainer.fit_loop.due = False  # type: ignore[attr-defined]
         if trainer.global_step % self.every == 0:
             self.save(trainer)
 
@@ -114,16 +109,15 @@ class SaveCheckpoints(lightning.Callback):
 
     def validates(self, trainer: lightning.Trainer) -> bool:
         """Return whether a validation follows the present step."""
-        every = self.validate_every or trainer.max_steps
+        every = trainer.val_check_batch or math.inf
         return trainer.global_step % every == 0 and sum(trainer.num_val_batches) > 0
 
-    def save(self, trainer: lightning.Trainer, *, validation_due: bool = False) -> None:
+    def save(self, trainer: lightning.Trainer) -> None:
         """Write the checkpoint of the present step, unless it is there."""
         if trainer.global_step == self._last:
             return
-        self._last, self._due = trainer.global_step, validation_due
+        self._last = trainer.global_step
         trainer.save_checkpoint(self.folder / f"step={self._last:08d}.ckpt")
-        self._due = False
         if trainer.is_global_zero:
             self._remove_old()
 
@@ -133,36 +127,6 @@ class SaveCheckpoints(lightning.Callback):
         earlier = [path for path in checkpoints(self.folder) if step_of(path) <= self._last]
         for old in [path for path in earlier if manifest_of(path).is_file()][: -self.keep]:
             AtomicCheckpointIO().remove_checkpoint(old)
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"validation_due": self._due}
-
-    def on_load_checkpoint(
-        self, trainer: lightning.Trainer, module: Any, checkpoint: dict[str, Any]
-    ) -> None:
-        """Begin with a validation that is due: tell Lightning that it was left in the middle."""
-        loops = checkpoint["loops"]["fit_loop"]
-        validated = loops["epoch_loop.val_loop.batch_progress"]
-        if not checkpoint["callbacks"].get(self.state_key, {}).get("validation_due"):
-            # After one that was due, Lightning's totals look for ever like the middle of another.
-            total = validated["total"]
-            total.update(dict.fromkeys(total, total["completed"]))
-            return
-        trainer.fit_loop.due = True  # type: ignore[attr-defined]
-        for part in ("total", "current"):
-            trained = loops["epoch_loop.batch_progress"][part]
-            trained["completed"] = trained["processed"]
-            validated[part] |= {"ready": 1, "started": 1, "processed": 0, "completed": 0}
-
-
-class FitLoop(_FitLoop):
-    """Lightning's loop, which also does the validation that is due after the last step."""
-
-    due = False  # set by SaveCheckpoints
-
-    @property
-    def done(self) -> bool:
-        return super().done and not self.due
 
 
 class SaveBest(lightning.Callback):

@@ -1,108 +1,149 @@
 """rows.micro_batch=auto: as many rows at once as fit in the memory, alike on all ranks.
 
-The loss is a sum over the targets of the global batch, and so does not depend on the choice.
+On a GPU two short trial steps are measured, of one row and of two: their difference is what a row
+takes, and the rest is fixed. Nothing of them stays. Elsewhere the number of tokens at once is
+bounded. The loss is a sum over the targets of the global batch, and so does not depend on it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import lightning
 import torch
 
-from bipe.build import build
-from bipe.encodings.base import as_scheme
 from segmenters.wording import counted, size
 from train.data.rows.datamodule import LMDataModule
+from train.data.rows.loader import RowLoader
 from train.fit.machine import free_memory
-from train.fit.memory import (
-    USABLE,
-    WEIGHT,
-    Step,
-    count_weights,
-    memory_of,
-    of_rows,
-    placed,
-    rows_at_once,
-)
-from train.fit.optim import muon
-from train.fit.parallel.sharded import Sharded
+from train.fit.optim import state_bytes
+from train.fit.watching.counts import IndexCounts
 
 log = logging.getLogger("bipe")
-_CURE = "set recompute=true, or trainer=fsdp2 on several devices"
+
+TOKENS = 8192  # at once, where no memory is measured
+USABLE = 0.85  # of the memory that is free: an allocator cannot use all of it
+_CURE = ", which is too little: set recompute=true, or trainer=fsdp2 on several devices"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """The bytes of a step on a device: fixed ones, and those of each row."""
+
+    fixed: int
+    row: int
+
+
+def measured(trial: Callable[[int], int]) -> Measured:
+    """Return what steps take. trial: does one of so many rows, and returns the bytes at its peak.
+
+    A trial leaves its gradients, which later micro-batches of a step find there.
+    """
+    trial(1)  # also loads kernels and makes their buffers
+    one, two = trial(1), trial(2)
+    row = max(0, two - one)
+    return Measured(fixed=one - row, row=row)
+
+
+def largest_share(share: int, fits: Callable[[int], bool]) -> int:
+    """Return the most rows that divide a device's share of a batch and fit; 0 if none do."""
+    return next((n for n in range(share, 0, -1) if share % n == 0 and fits(n)), 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counters:
+    """How a device counts its memory, in bytes. free: what a process may still take."""
+
+    reset: Callable[[], object]
+    peak: Callable[[], int]
+    taken: Callable[[], int]
+    free: Callable[[], int | None]
+
+
+def counters_of(device: torch.device) -> Counters | None:
+    """Return the counters of a GPU; None for a device whose memory is not measured."""
+    if device.type != "cuda":
+        return None
+    return Counters(
+        reset=partial(torch.cuda.reset_peak_memory_stats, device),
+        peak=partial(torch.cuda.max_memory_allocated, device),
+        taken=partial(torch.cuda.memory_allocated, device),
+        free=partial(free_memory, device),
+    )
 
 
 class RowsAtOnce(lightning.Callback):
-    """Divides steps into micro-batches once all ranks are there, since they must do it alike.
+    """Decides how many rows a device computes at once, when all ranks are there."""
 
-    validate_every: optimizer steps. copied: see Step.
-    """
-
-    def __init__(self, *, validate_every: int | None, copied: bool) -> None:
-        self.validate_every, self.copied = validate_every, copied
-
-    def setup(self, trainer: lightning.Trainer, module: Any, stage: str) -> None:
+    def on_fit_start(self, trainer: lightning.Trainer, module: Any) -> None:
         rows: LMDataModule = trainer.datamodule  # type: ignore[attr-defined]
+        if rows.micro_batch != "auto":
+            return
         share = rows.share(trainer.world_size)
-        if rows.micro_batch == "auto" and trainer.strategy.root_device.type in ("cpu", "cuda"):
-            step = step_of(trainer, module, rows, copied=self.copied)
-            rows.micro_batch = _chosen(trainer, step, share, taken=_taken(trainer, module))
-        trainer.accumulate_grad_batches = share // rows.at_once(trainer.world_size)
-        if self.validate_every is not None:
-            trainer.val_check_interval = self.validate_every * trainer.accumulate_grad_batches
-            trainer.check_val_every_n_epoch = None
+        counters = counters_of(trainer.strategy.root_device)
+        if counters is None or share == 1:
+            time = rows.row_length // rows.context_parallel
+            rows.micro_batch = max(1, largest_share(share, lambda n: n * time <= TOKENS))
+        else:
+            module.on_fit_start()  # which makes what a step needs
+            with untouched(module):
+                sizes = measured(trial_of(module, rows, counters))
+            rows.micro_batch = chosen_rows(trainer, module, sizes, counters, share=share)
 
 
-def step_of(trainer: lightning.Trainer, module: Any, rows: LMDataModule, *, copied: bool) -> Step:
-    """Return what the memory of a step of this training depends on, but for its rows."""
-    options, strategy = module.options, trainer.strategy
-    sharded, world = isinstance(strategy, Sharded), trainer.world_size
-    read = rows.statistics(steps=trainer.max_steps)
-    step = Step(
-        decoder=module.model.config,
-        weights=count_weights(module.model),
-        rows=1,
-        time=rows.row_length // rows.context_parallel,
-        context=rows.context_parallel,
-        packed=any(each.shared_rows > 0 for each in read if each.read),
-        recompute=options.recompute,
-        shards=world // strategy.replicas if isinstance(strategy, Sharded) else 1,
-        buckets=world > 1 and not sharded,
-        copied=copied,
-        muon=getattr(options.optimizer, "func", None) is muon,
-    )
-    scheme = as_scheme(build(module.model.config.encoding, allowed=options.allowed))
-    kind: Any = strategy.root_device.type
-    half = str(trainer.precision).startswith("bf16")
-    return placed(step, scheme, kind=kind, half=half, attention=options.attention)[0]
+def trial_of(module: Any, rows: LMDataModule, counters: Counters) -> Callable[[int], int]:
+    """Return the trial of a module: a step of the first rows, without the optimizer."""
+
+    def trial(number: int) -> int:
+        loader = RowLoader(order=rows.order(), micro_batch=number, global_batch=number, steps=1)
+        batch = module.transfer_batch_to_device(next(loader.batches()), module.device, 0)
+        counters.reset()
+        module.loss(batch).backward()
+        return counters.peak()
+
+    return trial
 
 
-def _taken(trainer: lightning.Trainer, module: Any) -> int:
-    """Return the bytes of a step that are in memory already; below 0: what a teacher will take."""
-    if trainer.strategy.root_device.type == "cpu":
-        return sum(WEIGHT * p.numel() for p in module.model.parameters() if not p.is_meta)
-    teachers = () if module.teacher is None else module.teacher[:1]
-    return -sum(WEIGHT * p.numel() for each in teachers for p in each.parameters())
+@contextlib.contextmanager
+def untouched(module: Any) -> Iterator[None]:
+    """Restore after the block what steps change: random state, gradients, counts."""
+    device, indices = module.device, module.indices
+    module.indices = IndexCounts()
+    try:
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            yield
+    finally:
+        module.indices = indices
+        module.losses.take(device)
+        module._clamped = []
+        module.zero_grad()
+        if module.options.compile:  # else blocks stay compiled for any number of rows
+            torch.compiler.reset()
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
 
 
-def _chosen(trainer: lightning.Trainer, step: Step, share: int, *, taken: int) -> int:
+def chosen_rows(
+    trainer: lightning.Trainer, module: Any, sizes: Measured, counters: Counters, *, share: int
+) -> int:
     """Return the rows at once for which the rank with the least memory has room; say why fewer."""
+    # The state of the optimizer is made by the first step, or loaded after this.
+    room = counters.taken() - state_bytes(module.options.optimizer, module.model.named_parameters())
+    room += int(USABLE * (counters.free() or 0))
+    here = largest_share(share, lambda n: sizes.fixed + n * sizes.row <= room)
     device = trainer.strategy.root_device
-    free = free_memory(device, processes=trainer.num_devices)
-    own = rows_at_once(step, "auto", share=share, free=free, held=taken)
-    least = int(trainer.strategy.reduce(torch.tensor(own, device=device), reduce_op="min"))
+    least = int(trainer.strategy.reduce(torch.tensor(here, device=device), reduce_op="min"))
     rows = max(1, least)
-    if not trainer.is_global_zero or least == share:
-        return rows
-    tried, why = share if least else 1, "another device has less memory"
-    if own == least:
-        needed = size(memory_of(of_rows(step, tried, share)).peak - taken)
-        why = f"{counted(tried, 'row')} would take about {needed}, and {USABLE:.0%} of the "
-        why += f"{size(free)} that are free ({device.type}) may be used"
-    at_once = f"{counted(rows, 'row')} at once, {counted(share // rows, 'time')} per step"
-    if least:
-        log.info("rows.micro_batch: %s, since %s", at_once, why)
-    else:
-        log.warning("rows.micro_batch: %s, although %s; %s", at_once, why, _CURE)
+    if trainer.is_global_zero and rows < share:
+        text = (
+            f"rows.micro_batch: {counted(rows, 'row')} at once, "
+            f"{counted(share // rows, 'time')} per step: each row takes {size(sizes.row)}, and "
+            f"{size(max(0, room - sizes.fixed))} may be used on the device of rank 0"
+        )
+        log.log(logging.INFO if least else logging.WARNING, "%s%s", text, "" if least else _CURE)
     return rows

@@ -11,11 +11,18 @@ shards, and only gradients travel between groups: across the slower links betwee
 
 import functools
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
+import lightning
 import torch
-from lightning.pytorch.strategies import ModelParallelStrategy
+from lightning.pytorch.core.optimizer import LightningOptimizer
+from lightning.pytorch.strategies import (
+    DDPStrategy,
+    ModelParallelStrategy,
+    SingleDeviceStrategy,
+)
 from torch import Tensor, nn
 from torch.distributed.checkpoint.state_dict import (
     StateDictOptions,
@@ -34,11 +41,21 @@ from train.fit.checkpoints import shards
 from train.fit.checkpoints.shards import Background
 
 
-class Sharded(ModelParallelStrategy):
-    """Lightning's strategy for FSDP2, with our mesh, start and checkpoints; replicas: groups."""
+class Replicated(DDPStrategy):
+    """Lightning's DDP. timeout: seconds in which all ranks must meet."""
 
-    def __init__(self, *, replicas: int = 1) -> None:
-        super().__init__()
+    def __init__(self, *, timeout: float = 300.0) -> None:
+        super().__init__(timeout=timedelta(seconds=timeout))
+
+
+class Sharded(ModelParallelStrategy):
+    """Lightning's strategy for FSDP2, with our mesh, start and checkpoints.
+
+    replicas: groups that each hold the whole model. timeout: seconds in which all ranks must meet.
+    """
+
+    def __init__(self, *, replicas: int = 1, timeout: float = 300.0) -> None:
+        super().__init__(timeout=timedelta(seconds=timeout))
         if replicas < 1:
             raise ConfigError(f"trainer.strategy.replicas must be at least 1, was: {replicas}")
         self.replicas = replicas
@@ -78,7 +95,7 @@ class Sharded(ModelParallelStrategy):
     def optimizer_state(self, optimizer: Any) -> dict[str, Any]:
         if not self._save_distributed_checkpoint:
             return super().optimizer_state(optimizer)
-        inner = getattr(optimizer, "_optimizer", optimizer)  # Lightning wraps it
+        inner = optimizer.optimizer if isinstance(optimizer, LightningOptimizer) else optimizer
         return cast(dict[str, Any], get_optimizer_state_dict(self._module, inner))
 
     def save_checkpoint(
@@ -178,3 +195,32 @@ def full_state(model: nn.Module) -> dict[str, Any]:
     """Return all weights on the host of rank 0, gathered if sharded; on others perhaps none."""
     options = StateDictOptions(full_state_dict=True, cpu_offload=True)
     return dict(get_model_state_dict(model, options=options))
+
+
+_PRECISIONS = ("32-true", "bf16-mixed", "bf16-true", "64-true")
+
+
+def refuse_strategy(trainer: lightning.Trainer) -> None:
+    """Raise ConfigError for a strategy or a precision whose gradients this module cannot sum."""
+    strategy, precision = trainer.strategy, str(trainer.precision)
+    sharded = isinstance(strategy, Sharded)
+    if not sharded and type(strategy) not in (SingleDeviceStrategy, DDPStrategy, Replicated):
+        raise ConfigError(
+            "trainer.strategy must be auto, ddp or one of its forms (ddp_spawn, ddp_fork, "
+            "ddp_notebook), or train.fit.parallel.sharded.Sharded, which is FSDP2 (trainer=fsdp2), "
+            f"was: {type(strategy).__name__}"
+        )
+    precisions = _PRECISIONS[:2] if sharded else _PRECISIONS
+    if precision not in precisions:
+        raise ConfigError(f"trainer.precision must be {' or '.join(precisions)}, was: {precision}")
+
+
+def refuse_adapted(teacher: bool, lora: bool, *, sharded: bool, shared: bool) -> None:
+    """Raise ConfigError for a teacher or LoRA without whole models. shared: rows, by devices."""
+    if teacher and (sharded or shared):
+        raise ConfigError(
+            "extend.distill needs a second whole model on each device, and whole rows: set "
+            "trainer=ddp context_parallel=1, or extend.distill=0"
+        )
+    if lora and sharded:
+        raise ConfigError("extend.lora needs the whole model on each device: set trainer=ddp")

@@ -1,13 +1,15 @@
-"""What all ranks of a training do together: stop after the same step, end if one is gone, report
-a step that does not end.
+"""What all ranks of a training do together: stop after the same step, and report a step that does
+not end. What starts them (train/ranks.py) ends the others when one is gone.
 
-A request to stop (train/stop.py) may reach any rank at any moment. After each optimizer step and
-each batch of a validation the ranks agree on it, over a group of their own on the host, so that no
-device is waited for. Then the checkpoint of that step is written, whatever `checkpoint_every` says.
+A request to stop (train/stop.py), or a callback's, may reach any rank at any moment. After each
+optimizer step, or the validation that follows it, the ranks agree on it, over a group of their own
+on the host, so that no device is waited for. Then the checkpoint of that step is written, whatever
+`checkpoint_every` says.
 """
 
 import contextlib
 import faulthandler
+import math
 import statistics
 import sys
 import threading
@@ -18,12 +20,11 @@ from typing import Any, TypeVar
 
 import lightning
 import torch
-from lightning.pytorch.strategies.launchers import _SubprocessScriptLauncher
 
 from train import stop
-from train.errors import EXIT_BUG, EXIT_FAULT, is_mendable
-from train.fit.checkpoints.writing import FitLoop, SaveCheckpoints
-from train.fit.parallel.peers import Launcher, Peers, end_with_parent
+from train.errors import RunError
+from train.fit.checkpoints.writing import SaveCheckpoints
+from train.fit.parallel.callbacks import SWALLOWED, Ends
 
 T = TypeVar("T")
 
@@ -34,96 +35,96 @@ UNTRAINED = "no step was trained; run the same command again"
 
 
 class Together(lightning.Callback):
-    """Stops, fails and waits for all ranks alike; it must come after SaveCheckpoints.
+    """Stops all ranks alike; it must come after SaveCheckpoints.
 
     stall_after: seconds without the end of a step, a batch of a validation or a checkpoint, after
     which the stacks of all threads are printed; None: 5 minutes, or 20 steps if they take longer.
+    ends: is told of a callback of another rank that stops all.
     """
 
-    def __init__(self, *, stall_after: float | None = None) -> None:
-        self.stall_after = stall_after
+    def __init__(self, *, stall_after: float | None = None, ends: Ends | None = None) -> None:
+        self.stall_after, self._ends = stall_after, ends or Ends()
         self.held = contextlib.ExitStack()
         self.over = threading.Event()
         self._group: Any = None
-        self._peers: Peers | None = None
         self._rank, self._step = 0, 0
+        self._batches, self._validated = 0, -1  # of the validation; the step of the last one
         self._last = self._last_step = time.monotonic()
         self._seconds: deque[float] = deque(maxlen=101)
 
     def setup(self, trainer: lightning.Trainer, module: Any, stage: str) -> None:
         self._rank = trainer.global_rank
-        if trainer.world_size == 1:
-            return
-        self._group = torch.distributed.new_group(backend="gloo")
-        end = getattr(trainer.strategy.launcher, "end", lambda: None)
-        world = trainer.world_size
-        self._peers = Peers(rank=self._rank, world=world, share=self._share, ending=end)
+        if trainer.world_size > 1:
+            self._group = torch.distributed.new_group(backend="gloo")
 
     def on_train_start(self, trainer: lightning.Trainer, module: Any) -> None:
+        stop.heard_again()  # Lightning has just set a handler, which broadcasts from anywhere
         if trainer.world_size == 1:
             self.held.enter_context(stop.deferred())
         self._step = trainer.global_step
         self._last = self._last_step = time.monotonic()
         threading.Thread(target=self._watch, name="stalls", daemon=True).start()
-        if (found := self._agreed()) is not None:
+        if (found := self._agreed(trainer)) is not None:
             self._stop(found, UNTRAINED)
 
     def on_train_batch_end(self, trainer: lightning.Trainer, *_: Any) -> None:
-        self._last = time.monotonic()
-        if trainer.global_step == self._step:
-            return  # gradients are being accumulated
-        self._step = trainer.global_step
+        self._last, self._step = time.monotonic(), trainer.global_step
         self._seconds.append(self._last - self._last_step)
         self._last_step = self._last
-        due = _one(trainer, SaveCheckpoints).validates(trainer)
-        self._save_and_stop(trainer, validation_due=due)
+        if not _one(trainer, SaveCheckpoints).validates(trainer):
+            self._save_and_stop(trainer)
+
+    def on_validation_start(self, trainer: lightning.Trainer, *_: Any) -> None:
+        self._batches = 0
 
     def on_validation_batch_end(self, trainer: lightning.Trainer, *_: Any) -> None:
         self._last = time.monotonic()
-        self._save_and_stop(trainer, validation_due=True)
+        self._batches += 1
 
     def on_validation_end(self, trainer: lightning.Trainer, *_: Any) -> None:
+        if self._batches < sum(trainer.num_val_batches):
+            raise RunError(f"the validation at step {trainer.global_step} ended early{SWALLOWED}")
         self._last = self._last_step = time.monotonic()
-        self._save_and_stop(trainer, validation_due=False)
+        self._validated = trainer.global_step
+        self._save_and_stop(trainer)
 
-    def on_exception(
-        self, trainer: lightning.Trainer, module: Any, exception: BaseException
-    ) -> None:
-        self.fail(exception)  # before Lightning's teardown, which may wait for the other ranks
+    def on_train_epoch_end(self, trainer: lightning.Trainer, *_: Any) -> None:
+        step, steps = trainer.global_step, trainer.max_steps
+        missed = _one(trainer, SaveCheckpoints).validates(trainer) and self._validated != step
+        if not trainer.should_stop and (step < steps or missed):
+            raise RunError(f"the training ended early, at step {step} of {steps}{SWALLOWED}")
 
-    def fail(self, error: BaseException) -> None:
-        if self._peers is not None and not isinstance(error, stop.Stopped):
-            self._peers.failed(error, status=EXIT_FAULT if is_mendable(error) else EXIT_BUG)
+    @contextlib.contextmanager
+    def unwatched(self) -> Iterator[None]:
+        """Let the block take as long as it takes, such as a measurement that ranks wait for."""
+        self._last = math.inf
+        try:
+            yield
+        finally:
+            self._last = self._last_step = time.monotonic()
 
-    def leave(self) -> None:
-        self.over.set()
-        if self._peers is not None:
-            self._peers.close()
-
-    def _save_and_stop(self, trainer: lightning.Trainer, *, validation_due: bool) -> None:
-        if (found := self._agreed()) is None:
+    def _save_and_stop(self, trainer: lightning.Trainer) -> None:
+        if (found := self._agreed(trainer)) is None:
             return
         saving = _one(trainer, SaveCheckpoints)
-        saving.save(trainer, validation_due=validation_due)
+        saving.save(trainer)
         saving.wait(trainer)
         self._stop(found, f"step {self._step} is done and its checkpoint is written; {stop.AGAIN}")
 
-    def _agreed(self) -> int | None:
-        """Return the signal that any rank was asked to stop by."""
+    def _agreed(self, trainer: lightning.Trainer) -> int | None:
+        """Return the signal that any rank was asked to stop by; a callback of one stops all."""
         found = int(stop.requested() or 0)
         if self._group is not None:
-            flag = torch.tensor([found])
-            torch.distributed.all_reduce(flag, torch.distributed.ReduceOp.MAX, group=self._group)
-            found = int(flag)
+            flags = torch.tensor([found, trainer.should_stop])
+            torch.distributed.all_reduce(flags, torch.distributed.ReduceOp.MAX, group=self._group)
+            found = int(flags[0])
+            if flags[1] and not trainer.should_stop:
+                trainer.should_stop = True
+                self._ends.stopper = self._ends.stopper or "a callback of another rank"
         return found or None
 
     def _stop(self, signum: int, text: str) -> None:
         raise stop.Stopped(signum, text if self._rank == 0 else None)
-
-    def _share(self, value: Any) -> Any:
-        values = [value]
-        torch.distributed.broadcast_object_list(values, src=0, group=self._group)
-        return values[0]
 
     def _watch(self) -> None:
         """Report a step that does not end, once, and go on waiting."""
@@ -143,42 +144,26 @@ class Together(lightning.Callback):
             faulthandler.dump_traceback(_STDERR)
 
 
+def unwatched(trainer: Any) -> contextlib.AbstractContextManager[None]:
+    """Return `Together.unwatched` of a trainer, which may have none."""
+    together = next((each for each in trainer.callbacks if isinstance(each, Together)), None)
+    return contextlib.nullcontext() if together is None else together.unwatched()
+
+
 @contextlib.contextmanager
 def running_together(trainer: lightning.Trainer) -> Iterator[None]:
-    """Have the ranks of a trainer end together, in order or not, in the block that uses it."""
-    _take_over(trainer)
-    together, launcher = _one(trainer, Together), trainer.strategy.launcher
+    """Have the ranks of a trainer stop together in the block that uses it."""
+    together = _one(trainer, Together)
     with together.held:
         if trainer.world_size > 1:  # the others wait for a rank that stops by itself
-            end_with_parent()
             together.held.enter_context(stop.deferred())
         try:
             with stop.kept(lambda: UNTRAINED):
                 yield
-        except Exception as error:
-            together.fail(error)
-            raise
         finally:
-            together.leave()
-            if isinstance(launcher, Launcher):
-                launcher.end()
-
-
-def _take_over(trainer: lightning.Trainer) -> None:
-    """Replace what Lightning does about signals and its processes."""
-    # Its SIGTERM handler broadcasts from anywhere, its SLURM plugin requeues, each batch waits.
-    trainer._signal_connector.register_signal_handlers = lambda: None  # type: ignore[method-assign]
-    loop = FitLoop(trainer, max_epochs=trainer.max_epochs)
-    loop.epoch_loop = trainer.fit_loop.epoch_loop
-    loop.epoch_loop._broadcast_sigterm_tensor = lambda: None  # type: ignore[method-assign]
-    trainer.fit_loop = loop
-    strategy: Any = trainer.strategy
-    if isinstance(strategy.launcher, _SubprocessScriptLauncher):
-        strategy._launcher = Launcher(
-            strategy.cluster_environment, strategy.num_processes, strategy.num_nodes
-        )
+            together.over.set()
 
 
 def _one(trainer: lightning.Trainer, kind: type[T]) -> T:
     callbacks: list[Any] = trainer.callbacks  # type: ignore[attr-defined]
-    return next(each for each in callbacks if isinstance(each, kind))
+    return next(callback for callback in callbacks if isinstance(callback, kind))

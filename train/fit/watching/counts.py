@@ -59,6 +59,7 @@ class StepLosses:
     ) -> None:
         """Add a micro-batch. nll: the sum of `each`: ``(batch, time)``. row: ids of whole rows."""
         targets, source = batch.targets, batch.source
+        assert source is not None
         scored = (targets != IGNORE).float()
         of = torch.arange(self._sources, device=source.device)[:, None] == source  # (bin, batch)
         sums = [_by_bin(each, scored, of[:, :, None])]
@@ -82,8 +83,8 @@ class StepLosses:
         pairs, n = sums[3:], [self._sources, len(self._tokens), len(self._segments)]
         parts = pairs.split([2 * size for size in n])
         means = torch.cat([(x := part.view(2, -1))[0] / x[1] for part in parts])
-        found = {"loss": sums[0] / max(1, targets), "keys_per_token": sums[1] / sums[2].clamp(1)}
-        return found | dict(zip(self.names, means.unbind(), strict=True))
+        values = {"loss": sums[0] / max(1, targets), "keys_per_token": sums[1] / sums[2].clamp(1)}
+        return values | dict(zip(self.names, means.unbind(), strict=True))
 
 
 def _by_bin(each: Tensor, scored: Tensor, inside: Tensor) -> Tensor:
@@ -149,9 +150,9 @@ class IndexCounts:
             torch.distributed.all_reduce(counts)
             torch.distributed.all_reduce(maximum, op=torch.distributed.ReduceOp.MAX)
         found = {}
-        for name, own, largest in zip(LEVELS, counts.cpu(), maximum.tolist(), strict=True):
-            bins = own.nonzero()[:, 0]
-            found[name] = {"bins": bins, "counts": own[bins], "maximum": largest}
+        for name, count, largest in zip(LEVELS, counts.cpu(), maximum.tolist(), strict=True):
+            bins = count.nonzero()[:, 0]
+            found[name] = {"bins": bins, "counts": count[bins], "maximum": largest}
         return found
 
     def load(self, state: Mapping[str, Any] | None, *, rank: int) -> None:
@@ -176,10 +177,10 @@ def summary_of(state: Mapping[str, Any]) -> dict[str, dict[str, int]]:
 
 def _summary(*, bins: Tensor, counts: Tensor, maximum: int) -> dict[str, int]:
     total = int(counts.sum())
-    found = {"counted": total, "maximum": maximum}
+    summary = {"counted": total, "maximum": maximum}
     below = counts.cumsum(0)
     for name, permille in PERMILLES.items():
         wanted = -(-total * permille // 1000)
         place = int(torch.searchsorted(below, wanted)) if total else 0
-        found[name] = min(maximum, largest_in(int(bins[place]))) if total else maximum
-    return found
+        summary[name] = min(maximum, largest_in(int(bins[place]))) if total else maximum
+    return summary

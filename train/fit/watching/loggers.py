@@ -1,255 +1,345 @@
-"""Where the numbers of a run go besides metrics.csv: wandb, TensorBoard, trackio, and others.
+"""Where the numbers of a run go besides metrics.csv: Lightning's loggers, and trackio.
 
     bipe pretrain 'logger=[wandb, tensorboard]' logger.wandb.project=study
 
-Each logger has a process of its own (recorder.py), so none can end or delay a training. This file
-imports no torch: those processes start at once.
+A logger that raises is reported once and dropped; none ends a training. Secrets are redacted in
+the hyperparameters that a logger is given. RUN/loggers.json keeps the ids under which resumed runs
+continue.
 """
 
 from __future__ import annotations
 
-import io
+import inspect
 import json
+import logging
+import math
 import os
 import secrets
-import struct
-import time
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from importlib import import_module
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-from train.errors import require_package
+from lightning.fabric.utilities.rank_zero import rank_zero_only
+from lightning.pytorch.loggers import CSVLogger, Logger, WandbLogger
+from lightning.pytorch.loggers.logger import rank_zero_experiment
 
-_INIT_S, _FINISH_S = 30, 40  # seconds to wait for a server
+from bipe.build import PARTIAL, build
+from train.config.sections import LOGGER
+from train.disk.files import read_json, read_lines, read_numbers, write_whole
+from train.disk.manifest import redacted
+from train.errors import ConfigError
 
+log = logging.getLogger("bipe")
 
-@dataclass(kw_only=True)
-class About:
-    """What a logger is told of the run. state: kept in the run's folder over resumes."""
-
-    folder: Path
-    name: str
-    config: Mapping[str, Any]
-    facts: Mapping[str, Any]
-    state: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def described(self) -> dict[str, Any]:
-        return {**self.config, "bipe": self.facts}
-
-
-class RunLogger(ABC):
-    """A logger; its methods may raise anything. needs: the package it imports, and its extra."""
-
-    needs: ClassVar[tuple[str, str]] = ("", "")
-
-    @classmethod
-    def require(cls, key: str) -> None:
-        """Raise MissingPackage if the package is not installed; key: of the configuration."""
-        package, extra = cls.needs
-        if package:
-            require_package(package, extra=extra, needed_by=key)
-
-    @abstractmethod
-    def begin(self, run: About) -> str:
-        """Start or continue the run; return what to tell the user, or an empty text."""
-
-    @abstractmethod
-    def numbers(self, values: Mapping[str, float], step: int) -> None:
-        """Record the numbers of a step; steps rise."""
-
-    @abstractmethod
-    def figure(self, name: str, png: bytes, step: int) -> None:
-        """Record a figure."""
-
-    @abstractmethod
-    def end(self, *, failed: bool) -> str:
-        """Finish; return what to tell the user, or an empty text."""
+IDS = "loggers.json"
+_SEND = "log_numbers_of_bipe"  # an attribute of the loggers of a run
+# What the module logs for callbacks; loggers get it with all other numbers of the step (`send`).
+_SENT = {"train/loss", "train/grad_norm", "train/lr", "validation/loss", "epoch"}
+_METHODS = ("log_graph", "log_image", "save", "after_save_checkpoint", "finalize")
+# Not sent by wandb, since they may hold secrets: command line, code and terminal. A variable of the
+# client's, such as WANDB_CONSOLE, counts more.
+_WANDB: Mapping[str, Any] = {
+    **dict.fromkeys(("disable_code", "disable_git", "x_disable_meta"), True),
+    **{"save_code": False, "console": "off", "program": "bipe"},
+    **{"init_timeout": 30, "finish_timeout": 60, "finish_timeout_raises": True},  # seconds
+}
 
 
-class _Client(RunLogger):
-    """A run of a package with the interface of wandb."""
+class Trackio(Logger):
+    """A run of trackio. version: its name, under which a resumed training continues.
 
-    _run: Any = None
-
-    def numbers(self, values: Mapping[str, float], step: int) -> None:
-        self._run.log(dict(values), step=step)
-
-    def figure(self, name: str, png: bytes, step: int) -> None:
-        from PIL import Image
-
-        picture = import_module(self.needs[0]).Image(Image.open(io.BytesIO(png)))
-        self._run.log({name: picture}, step=step)
-
-
-class Wandb(_Client):
-    """One run of Weights & Biases, which a resumed training continues.
-
-    offline: null: without a key (WANDB_API_KEY, netrc). Command lines, code and the terminal are
-    not sent, since they may hold secrets; the configuration is, without its secrets.
+    save_dir: folder of its database, unless TRACKIO_DIR is set.
     """
-
-    needs = ("wandb", "")
 
     def __init__(
         self,
         *,
         project: str = "bipe",
-        entity: str | None = None,
-        group: str | None = None,
-        tags: Sequence[str] = (),
-        offline: bool | None = None,
+        version: str | None = None,
+        save_dir: str | os.PathLike[str] | None = None,
     ) -> None:
-        self._about = {"project": project, "entity": entity, "group": group, "tags": [*tags]}
-        self._offline = offline
+        super().__init__()
+        self._project, self._version = project, version
+        self._folder = None if save_dir is None else os.fspath(save_dir)
+        self._config: dict[str, Any] = {}
+        self._run: Any = None
 
-    def begin(self, run: About) -> str:
-        import wandb as client
-        from wandb.errors import Error
+    @property
+    def name(self) -> str:
+        return self._project
 
-        run.state.setdefault("id", secrets.token_hex(4))
-        told = ""
-        offline = self._offline
-        if not offline and not has_wandb_key():
-            told = "offline=false needs a key (wandb login). " if offline is False else ""
-            offline = True
-        try:
-            self._run = self._init(run, "offline" if offline else "online")
-        except Error as error:
-            told = f"wandb cannot be reached ({str(error).splitlines()[0]}). "
-            client.teardown()  # its process would refuse the same run a second time
-            self._run, offline = self._init(run, "offline"), True
-        if not offline:
-            return f"run {self._run.url or self._run.id}"
-        folder = run.folder / "wandb" / "offline-run-*"
-        return f"{told}the run {self._run.id} is kept offline; to send it: wandb sync {folder}"
+    @property
+    def version(self) -> str | None:
+        return self._version
 
-    def _init(self, run: About, mode: Any) -> Any:
-        import wandb as client
+    @property
+    def save_dir(self) -> str | None:
+        return self._folder
 
-        unsent: Any = dict.fromkeys(("disable_code", "disable_git", "x_disable_meta"), True)
-        settings = client.Settings(
-            **unsent,
-            init_timeout=_INIT_S,
-            finish_timeout=_FINISH_S,
-            console="off",
-            finish_timeout_raises=True,
-            program="bipe",
-            save_code=False,
-            silent=True,
-        )
-        named: Any = {**self._about, "id": run.state["id"], "name": run.name, "dir": run.folder}
-        return client.init(
-            **named, resume="allow", config=run.described, mode=mode, settings=settings
-        )
+    @property
+    @rank_zero_experiment
+    def experiment(self) -> Any:
+        if self._run is None:
+            if self._folder is not None:
+                os.environ.setdefault("TRACKIO_DIR", self._folder)
+            import trackio
 
-    def end(self, *, failed: bool) -> str:
-        try:
-            self._run.finish(exit_code=int(failed))
-        except TimeoutError:
-            return f"not all of the run was sent; to send it: wandb sync {self._run.dir}/.."
-        return ""
+            names: Any = {"project": self._project, "name": self._version}
+            self._run = trackio.init(**names, config=self._config, resume="allow", embed=False)
+        return self._run
 
+    @rank_zero_only
+    def log_hyperparams(self, params: Any, *args: Any, **kwargs: Any) -> None:
+        self._config |= params  # sent with the first numbers
 
-class TensorBoard(RunLogger):
-    """Event files in RUN/tensorboard, written by TensorBoard's own writer, without torch."""
+    @rank_zero_only
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        self.experiment.log(dict(metrics), step=step)
 
-    needs = ("tensorboard", "tensorboard")
-
-    def begin(self, run: About) -> str:
-        from tensorboard.summary.writer.event_file_writer import EventFileWriter
-
-        place = run.folder / "tensorboard"
-        self._writer = EventFileWriter(str(place))
-        if "step" not in run.state:  # not resumed
-            from tensorboard.compat.proto.types_pb2 import DT_STRING
-
-            text = f"```\n{json.dumps(run.described, indent=1, default=str)}\n```"
-            tensor = {"dtype": DT_STRING, "string_val": [text.encode()]}
-            plugin = {"plugin_data": {"plugin_name": "text"}}
-            self._add(0, {"tag": "configuration", "metadata": plugin, "tensor": tensor})
-        return f"tensorboard --logdir {run.folder.parent}"
-
-    def numbers(self, values: Mapping[str, float], step: int) -> None:
-        self._add(step, *({"tag": name, "simple_value": value} for name, value in values.items()))
-
-    def figure(self, name: str, png: bytes, step: int) -> None:
-        width, height = struct.unpack(">II", png[16:24])
-        image = {"encoded_image_string": png, "width": width, "height": height, "colorspace": 4}
-        self._add(step, {"tag": name, "image": image})
-
-    def end(self, *, failed: bool) -> str:
-        self._writer.close()
-        return ""
-
-    def _add(self, step: int, *values: Mapping[str, Any]) -> None:
-        from tensorboard.compat.proto.event_pb2 import Event
-
-        event = Event(step=step, wall_time=time.time(), summary={"value": list(values)})
-        self._writer.add_event(event)
-        self._writer.flush()
-
-
-class Trackio(_Client):
-    """A run of trackio, whose data base is in `folder`: trackio's own (TRACKIO_DIR) if null."""
-
-    needs = ("trackio", "trackio")
-
-    def __init__(self, *, project: str = "bipe", folder: str | None = None) -> None:
-        self._project, self._place = project, folder
-
-    def begin(self, run: About) -> str:
-        if self._place is not None:
-            os.environ["TRACKIO_DIR"] = self._place
+    @rank_zero_only
+    def log_image(self, key: str, images: Sequence[Any], step: int | None = None) -> None:
+        """Log matplotlib figures."""
+        import numpy
         import trackio
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-        self._run = trackio.init(
-            project=self._project,
-            name=run.state.setdefault("name", f"{run.name}-{secrets.token_hex(2)}"),
-            config=run.described,
-            resume="allow",
-            embed=False,
-        )
-        where = f"TRACKIO_DIR={self._place} " if self._place else ""
-        return f"{where}trackio show --project {self._project}"
+        for image in images:
+            canvas = FigureCanvasAgg(image)
+            canvas.draw()
+            self.experiment.log({key: trackio.Image(numpy.asarray(canvas.buffer_rgba()))}, step)
 
-    def end(self, *, failed: bool) -> str:
-        self._run.finish()
-        return ""
+    @rank_zero_only
+    def finalize(self, status: str) -> None:
+        if self._run is not None:
+            self._run.finish()
+            self._run = None
 
 
-class OfLightning(RunLogger):
-    """Any logger of Lightning's: numbers and the configuration, no figures."""
+class Guard:
+    """Calls what belongs to one logger; an exception is reported once, and the logger dropped."""
 
-    def __init__(self, logger: Any) -> None:
-        self._logger = logger
+    def __init__(self, label: str) -> None:
+        self.label, self.dropped = label, False
 
-    def begin(self, run: About) -> str:
-        self._logger.log_hyperparams(run.described)
-        return ""
+    def __call__(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if self.dropped:
+            return None
+        try:
+            return call(*args, **kwargs)
+        except Exception as fault:  # whatever it is: only records are lost
+            self.dropped = True
+            reason = str(fault).strip().partition("\n")[0]
+            self.report(
+                f"failed: {type(fault).__name__}: {reason}; training continues without it; "
+                "metrics.csv has every number"
+            )
+            return None
 
-    def numbers(self, values: Mapping[str, float], step: int) -> None:
-        self._logger.log_metrics(dict(values), step=step)
-        self._logger.save()
-
-    def figure(self, name: str, png: bytes, step: int) -> None:
-        """Do nothing: Lightning's loggers have no common way to take one."""
-
-    def end(self, *, failed: bool) -> str:
-        self._logger.finalize("failed" if failed else "success")
-        return ""
+    def report(self, text: str) -> None:
+        if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
+            log.warning("logger.%s %s", self.label, text)
 
 
-def has_wandb_key() -> bool:
-    """Return whether wandb may go online: a key in the environment or in netrc."""
-    if os.environ.get("WANDB_MODE", "online") != "online":
-        return False
-    with suppress(OSError, RuntimeError):  # no such file, no home
-        netrc = Path(os.environ.get("NETRC") or Path.home() / ".netrc")
-        if "api.wandb.ai" in netrc.read_text(errors="replace"):
-            return True
-    return bool(os.environ.get("WANDB_API_KEY"))
+class Loggers:
+    """The loggers of a run, from their descriptions by name. allowed: see bipe.build."""
+
+    def __init__(
+        self, descriptions: Mapping[str, Any], *, folder: Path, allowed: tuple[str, ...]
+    ) -> None:
+        self._folder, self._allowed = folder.resolve(), allowed
+        self._ids = read_json(folder / IDS) or {}
+        self._guards: list[tuple[Guard, Logger]] = []
+        self._clients: list[tuple[Guard, Any]] = []  # runs of wandb that began here
+        for label, description in descriptions.items():
+            guard = Guard(label)
+            logger = guard(self._open, guard, label, description)
+            if logger is not None:
+                self._guards.append((guard, logger))
+
+    @property
+    def all(self) -> list[Logger]:
+        return [logger for _, logger in self._guards]
+
+    def close(self, *, failed: bool) -> None:
+        """Draw the curves of a run that did not fail, and end the runs of clients."""
+        if self._guards and not failed and rank_zero_only.rank == 0:  # type: ignore[attr-defined]
+            figures, step = figures_of(self._folder)
+            for guard, logger in self._guards:
+                guard(_draw, logger, figures, step)
+        for guard, logger in self._guards:
+            guard(logger.finalize, "failed" if failed else "success")
+        for guard, run in self._clients:  # Lightning leaves them to the whole process
+            guard(run.finish, exit_code=int(failed))
+            if guard.dropped:  # the next run of a sweep would continue this one
+                with suppress(Exception):
+                    run.finish(exit_code=1)
+        self._guards, self._clients = [], []
+
+    def _open(self, guard: Guard, label: str, description: Mapping[str, Any]) -> Logger:
+        make = build({**description, PARTIAL: True}, LOGGER, allowed=self._allowed)
+        arguments = dict(make.keywords)
+        for name, value in self._defaults(make.func, label).items():
+            if arguments.get(name) is None:
+                arguments[name] = value
+        logger: Logger
+        if issubclass(make.func, WandbLogger):
+            logger = self._open_wandb(make.func, arguments, guard)
+        else:
+            logger = make.func(**arguments)
+        if isinstance(logger, CSVLogger) and Path(logger.log_dir).resolve() == self._folder:
+            raise ConfigError(
+                f"logger.{label} would replace metrics.csv of {self._folder}: set "
+                f"logger.{label}.name=csv"
+            )
+        if isinstance(logger, WandbLogger | Trackio):
+            self._keep_id(label, logger)
+        for name in _METHODS:
+            if (method := getattr(logger, name, None)) is not None:
+                setattr(logger, name, partial(guard, method))
+        setattr(logger, _SEND, partial(guard, logger.log_metrics))
+        others = partial(_log_others, logger.log_metrics)
+        logger.log_metrics = partial(guard, others)  # type: ignore[method-assign]
+        hyperparameters = partial(_log_redacted, logger.log_hyperparams)
+        logger.log_hyperparams = partial(guard, hyperparameters)  # type: ignore[method-assign]
+        return logger
+
+    def _defaults(self, kind: type, label: str) -> dict[str, Any]:
+        """Return the arguments that a logger takes unless the configuration sets them."""
+        defaults: dict[str, Any] = {}
+        if "save_dir" in inspect.signature(kind).parameters:
+            defaults["save_dir"] = str(self._folder)
+        if issubclass(kind, Trackio):
+            name = f"{self._folder.name}-{secrets.token_hex(2)}"
+            defaults |= {"version": self._ids.get(label, name)}
+        elif issubclass(kind, WandbLogger):
+            variables = os.environ
+            defaults |= {
+                "save_dir": variables.get("WANDB_DIR", str(self._folder)),
+                "project": variables.get("WANDB_PROJECT", "bipe"),
+                "name": None if "WANDB_NAME" in variables else self._folder.name,
+                "id": self._ids.get(label),
+            }
+        return defaults
+
+    def _open_wandb(
+        self, kind: type[WandbLogger], arguments: dict[str, Any], guard: Guard
+    ) -> WandbLogger:
+        """Return a logger whose run has begun: offline if its client cannot begin it otherwise."""
+        settings = {k: v for k, v in _WANDB.items() if f"WANDB_{k.upper()}" not in os.environ}
+        arguments["settings"] = settings | dict(arguments.get("settings") or {})
+        if arguments.pop("offline", False):  # by Lightning it would be so for the whole process
+            arguments["mode"] = "offline"
+        elif os.environ.get("WANDB_DISABLED", "").lower() in ("1", "true", "yes", "on"):
+            arguments.setdefault("mode", "disabled")
+        logger = kind(**arguments)
+        if rank_zero_only.rank:  # type: ignore[attr-defined]
+            return logger
+        import wandb
+
+        begins = wandb.run is None  # else it is that of a sweep's agent, or of a notebook
+        try:
+            run = logger.experiment
+        except wandb.errors.Error as fault:
+            reason = str(fault).partition("\n")[0]
+            guard.report(f"is offline, to be sent by wandb sync: {type(fault).__name__}: {reason}")
+            wandb.teardown()  # its process would refuse the same run a second time
+            logger = kind(**{**arguments, "mode": "offline"})
+            run = logger.experiment
+        if begins:
+            self._clients.append((guard, run))
+        return logger
+
+    @rank_zero_only
+    def _keep_id(self, label: str, logger: WandbLogger | Trackio) -> None:
+        if not getattr(logger.experiment, "disabled", False):
+            self._ids[label] = logger.version
+            write_whole(self._folder / IDS, json.dumps(self._ids))
+
+
+def send(loggers: Iterable[Logger], values: Mapping[str, Any], step: int, *, kind: str) -> None:
+    """Give the finite numbers among values to all loggers; kind begins their names."""
+    numbers = {
+        f"{kind}/{name}": float(value)
+        for name, value in values.items()
+        if name != "step" and isinstance(value, int | float) and math.isfinite(value)
+    }
+    for logger in loggers:
+        getattr(logger, _SEND, logger.log_metrics)(numbers, step=step)
+        logger.save()
+
+
+def _log_others(
+    method: Callable[..., Any], metrics: Mapping[str, Any], step: int | None = None
+) -> None:
+    """Log the numbers of callbacks and of Lightning, which counts steps from 0."""
+    others = {name: value for name, value in metrics.items() if name not in _SENT}
+    if others:
+        method(others, step=None if step is None else step + 1)
+
+
+def _log_redacted(method: Callable[..., Any], params: Any, *args: Any, **kwargs: Any) -> None:
+    params = params if isinstance(params, Mapping) else vars(params)
+    method(redacted(params), *args, **kwargs)
+
+
+def _draw(logger: Any, figures: Mapping[str, Any], step: int) -> None:
+    if hasattr(logger, "log_image"):
+        for name, figure in figures.items():
+            logger.log_image(name, [figure], step=step)
+    elif hasattr(getattr(logger, "experiment", None), "add_figure"):  # TensorBoard's writer
+        for name, figure in figures.items():
+            logger.experiment.add_figure(name, figure, step)
+        logger.experiment.close()
+
+
+Lines = Mapping[str, Sequence[tuple[float, float]]]
+_INCHES, _DPI = (6.0, 3.6), 120
+_MOST_LINES = 12
+
+
+def figures_of(folder: Path) -> tuple[dict[str, Any], int]:
+    """Return matplotlib figures of the curves of a run, and its last step."""
+    rows = read_numbers(folder / "metrics.csv")
+    losses = {"training": _points(rows, "loss"), "validation": _points(rows, "validation_loss")}
+    places = [name for name in (rows[0] if rows else ()) if name.startswith("loss/token/")]
+    by_place = {name.rpartition("/")[2] + "+": _points(rows, name) for name in places}
+    subjects: dict[str, tuple[str, Lines]] = {
+        "loss": ("loss, nats per token", losses),
+        "loss_by_token_index": ("loss, by token index in the document", by_place),
+        "perplexity": ("perplexity", _evaluated(folder / "evaluation.jsonl")),
+    }
+    figures = {
+        f"figures/{name}": _figure(lines, y_name=y_name)
+        for name, (y_name, lines) in subjects.items()
+        if any(lines.values())
+    }
+    return figures, int(rows[-1]["step"]) if rows else 0
+
+
+def _points(rows: Iterable[Mapping[str, Any]], name: str) -> list[tuple[float, float]]:
+    return [(row["step"], row[name]) for row in rows if row.get(name) is not None]
+
+
+def _evaluated(path: Path) -> Lines:
+    curves: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for row in read_lines(path):
+        if row.get("measure") == "perplexity" and row.get("step") and row.get("value"):
+            curves[f"{row.get('source')}, {row.get('length')}"].append((row["step"], row["value"]))
+    return curves
+
+
+def _figure(lines: Lines, *, y_name: str) -> Any:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=_INCHES, dpi=_DPI, layout="constrained")
+    axes = figure.subplots()
+    curves = {name: points for name, points in lines.items() if points}
+    for name, points in list(curves.items())[:_MOST_LINES]:
+        axes.plot(*zip(*sorted(points), strict=True), label=name, marker="." * (len(points) < 30))
+    axes.set_xlabel("step")
+    axes.set_ylabel(y_name)
+    axes.legend(fontsize="small", frameon=False)
+    return figure

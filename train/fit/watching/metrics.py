@@ -17,7 +17,7 @@ import resource
 import sys
 import time
 from collections import UserDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from torch import Tensor
 
 from train.disk.files import full_disk, read_numbers, sync, write_whole
 from train.fit.flops import peak_flops, product_rate, step_flops
+from train.fit.watching.loggers import send
 
 COLUMNS = (
     *("step", "tokens", "loss", "lr", "grad_norm", "clamped_share", "skipped_steps"),
@@ -73,21 +74,16 @@ class EachStep(lightning.Callback):
 
 
 class MetricsFile(EachStep):
-    """Appends a line to metrics.csv every few optimizer steps, whatever the loggers.
+    """Appends a line to metrics.csv every few optimizer steps, and gives it to all loggers.
 
-    A resumed run drops the lines after the step where it resumes. send: is given each new line, and
-    each validation loss alone, with its step.
+    A resumed run drops the lines after the step where it resumes. It repeats these steps bit for
+    bit, so loggers, which have them, get only what comes after.
     """
 
-    def __init__(
-        self,
-        *,
-        path: str | os.PathLike[str],
-        every: int = 10,
-        send: Callable[[Row, int], None] | None = None,
-    ) -> None:
+    def __init__(self, *, path: str | os.PathLike[str], every: int = 10) -> None:
         super().__init__()
-        self.path, self.every, self._send = Path(path), every, send
+        self.path, self.every = Path(path), every
+        self._sent = self._sent_validation = 0  # steps whose numbers loggers have
         self._losses: Sequence[str] | None = None
         self._rows: list[Row] = []
         self._seconds_before = 0.0
@@ -99,8 +95,11 @@ class MetricsFile(EachStep):
         forget_peak_memory(device)
         peak = _peak(device, half=str(trainer.precision).startswith("bf16"))
         self._peak = None if peak is None else peak * trainer.world_size
-        known = read_numbers(self.path)
-        self._rows = [row for row in known if row["step"] <= trainer.global_step]
+        rows = read_numbers(self.path)
+        validated = [row["step"] for row in rows if row.get("validation_loss") is not None]
+        self._sent = max((row["step"] for row in rows), default=0)
+        self._sent_validation = max(validated, default=0)
+        self._rows = [row for row in rows if row["step"] <= trainer.global_step]
         self._seconds_before = self._rows[-1]["seconds"] if self._rows else 0.0
         self._rewrite()
 
@@ -120,11 +119,11 @@ class MetricsFile(EachStep):
         step = trainer.global_step
         if not self._rows or self._rows[-1]["step"] != step:
             self._append(trainer, module)
-        found = {"validation_loss": float(trainer.callback_metrics["validation/loss"])}
-        self._rows[-1] |= found
+        loss = float(trainer.callback_metrics["validation/loss"])
+        self._rows[-1]["validation_loss"] = loss
         self._rewrite()
-        if self._send is not None:
-            self._send(found, step)
+        if step > self._sent_validation:
+            send(trainer.loggers, {"loss": loss}, step, kind="validation")
 
     def on_save_checkpoint(self, trainer: lightning.Trainer, module: Any, checkpoint: Any) -> None:
         """Have the lines before a checkpoint survive what the checkpoint survives."""
@@ -144,8 +143,8 @@ class MetricsFile(EachStep):
             flops = step_flops(module.model.config, row_length=1, keys=keys).model
             row["mfu"] = round(rate * flops / self._peak, 4)
         self._rows.append(row)
-        if self._send is not None:
-            self._send({k: v for k, v in row.items() if v is not None}, trainer.global_step)
+        if trainer.global_step > self._sent:
+            send(trainer.loggers, row, trainer.global_step, kind="train")
 
     def _rewrite(self) -> None:
         text = io.StringIO(newline="")

@@ -9,21 +9,23 @@ import io
 import re
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 from typing import Any
 
-import matplotlib.style
 from markupsafe import Markup, escape
-from matplotlib.artist import Artist
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Rectangle
-from matplotlib.transforms import Affine2D, Transform
 
 from segmenters.wording import visible
 from train.disk.files import whole
 from train.report.palette import COLOURS, Style, colour
+
+with redirect_stderr(io.StringIO()):  # matplotlib warns where it cannot write into the home folder
+    import matplotlib.style
+    from matplotlib.artist import Artist
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Rectangle
+    from matplotlib.transforms import Affine2D, Transform
 
 _STYLE: Any = [
     "default",
@@ -37,6 +39,7 @@ _STYLE: Any = [
     },
 ]
 _DPI = 200  # of the PNG
+_PHONE = 400  # pixels; wider drawings can be scrolled on a phone, where text would be too small
 _MARKS = {"circle": ("o", 6.4), "square": ("s", 6.0), "diamond": ("D", 5.9), "triangle": ("^", 7.2)}
 _ROLES = {light: role for role, (light, _) in COLOURS.items()}
 Pixels = tuple[float, float]
@@ -57,7 +60,6 @@ class Drawing:
     def __init__(self, *, name: str, title: str, width: float, height: float) -> None:
         self.name, self.title = name, title
         self.width, self.height = width, height
-        self.narrow: Drawing | None = None  # the same for phones, where text would be too small
         self.figure = Figure(figsize=(width / 72, height / 72), dpi=72, frameon=False)
         scale = Affine2D().scale(1 / width, -1 / height).translate(0, 1)
         self.pixels: Transform = scale + self.figure.transFigure
@@ -68,17 +70,16 @@ class Drawing:
     ) -> None:
         """Write words to the right of (x, y), on their base line, unless `ha` moves them."""
         shown = " ".join(visible(words).split())
-        made = self.figure.text(x, y, shown, color=colour(role), transform=self.pixels, **look)
-        self._tip(made, tip)
+        artist = self.figure.text(x, y, shown, color=colour(role), transform=self.pixels, **look)
+        self._tip(artist, tip)
 
     def line(
         self, xs: Sequence[float], ys: Sequence[float], *, role: str, tip: str = "", **look: Any
     ) -> None:
         """Draw a line through points; NaN is a gap."""
         look = {"transform": self.pixels, "linewidth": 1.0, "solid_capstyle": "butt", **look}
-        made = Line2D(xs, ys, color=colour(role), clip_on=False, **look)
-        self.figure.add_artist(made)
-        self._tip(made, tip)
+        line = Line2D(xs, ys, color=colour(role), clip_on=False, **look)
+        self._tip(self.figure.add_artist(line), tip)
 
     def mark(self, x: float, y: float, style: Style, *, transform: Transform, tip: str) -> None:
         """Draw a data point: hollow for flat encodings, filled for bilevel ones."""
@@ -92,9 +93,8 @@ class Drawing:
     def box(self, corner: Pixels, size: Pixels, *, role: str, tip: str = "", **look: Any) -> None:
         """Fill a rectangle; `corner` is its top left one."""
         look = {"facecolor": colour(role), "linewidth": 0, **look}
-        made = Rectangle(corner, *size, transform=self.pixels, clip_on=False, **look)
-        self.figure.add_artist(made)
-        self._tip(made, tip)
+        box = Rectangle(corner, *size, transform=self.pixels, clip_on=False, **look)
+        self._tip(self.figure.add_artist(box), tip)
 
     def svg(self) -> Markup:
         """Return the drawing as one SVG element for the page."""
@@ -109,7 +109,7 @@ class Drawing:
         body = re.sub(r" ?font-family: [^;\"]*;?| transform=\"rotate\(-0 [^\"]*\"", "", body)
         body = re.sub(r"\s*\n\s*", " ", body)
         title = escape(visible(self.title))
-        look = "chart wide" if self.narrow else "chart"
+        look = "chart wide" if self.width > _PHONE else "chart"
         return Markup(
             f'<svg class="{look}" viewBox="0 0 {self.width:g} {self.height:g}" role="img" '
             f'aria-label="{title}"><title>{title}</title>{body}</svg>'
@@ -119,14 +119,14 @@ class Drawing:
         """Write the drawing in the light theme, as .pdf, .svg or .png according to the suffix."""
         named = {".pdf": "CreationDate", ".svg": "Date"}.get(path.suffix)
         dates: dict[str, Any] = {} if named is None else {named: None}
-        held = io.BytesIO()
+        file = io.BytesIO()
         with our_style():
             self.figure.savefig(
-                held, format=path.suffix[1:], dpi=_DPI, facecolor="white", metadata=dates,
+                file, format=path.suffix[1:], dpi=_DPI, facecolor="white", metadata=dates,
                 bbox_inches="tight",
             )  # fmt: skip
         with whole(path) as output:
-            output.write(held.getvalue())
+            output.write(file.getvalue())
 
     def _tip(self, artist: Artist, words: str) -> None:
         if words:

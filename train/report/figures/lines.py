@@ -7,7 +7,7 @@ axis; values too are on a logarithmic one if the largest is `LOG_RATIO` times th
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from matplotlib.axes import Axes
@@ -18,7 +18,7 @@ from train.report.figures import Drawing, our_style
 from train.report.formats import DAGGER, amount, percent, rounded, short, tick
 from train.report.palette import Style, colour
 
-WIDTH, NARROW, HEIGHT = 640, 400, 310
+WIDTH, HEIGHT = 640, 310
 LOG_RATIO = 10
 _LEFT, _TOP, _BOTTOM = 52, 44, 44
 _LETTER = 6.6  # pixels of an average letter of a label, rather too many
@@ -37,6 +37,7 @@ class Series:
     style: Style
     points: tuple[tuple[float, float], ...]
     bars: tuple[tuple[float, float, float], ...] = ()  # (x, low, high) of intervals
+    joined: bool = True  # by a line
 
     @property
     def finite(self) -> list[tuple[float, float]]:
@@ -57,7 +58,6 @@ class Lines:
 
     x_scale: log2 with ticks at the `lengths` or at `octaves`, or `linear`. guides are vertical,
     level is horizontal. write: formats values; `percent` gives an axis of shares, from 0 to 1.
-    width: in pixels; a drawing of the usual width has a narrow one beside it.
     """
 
     name: str
@@ -69,34 +69,31 @@ class Lines:
     guides: Sequence[Guide] = ()
     level: Guide | None = None
     write: Callable[[float], str] = short
-    width: int = WIDTH
 
     def draw(self) -> Drawing:
         with our_style():
-            made = Drawing(name=self.name, title=self.title, width=self.width, height=HEIGHT)
-            longest = max((len(one.label) for one in self.series), default=0)
-            right = self.width - 22 - _LETTER * min(longest, _LONGEST_LABEL)
-            size = ((right - _LEFT) / self.width, (HEIGHT - _TOP - _BOTTOM) / HEIGHT)
-            axes = made.figure.add_axes((_LEFT / self.width, _BOTTOM / HEIGHT, *size))
+            drawing = Drawing(name=self.name, title=self.title, width=WIDTH, height=HEIGHT)
+            longest = max((len(series.label) for series in self.series), default=0)
+            right = WIDTH - 22 - _LETTER * min(longest, _LONGEST_LABEL)
+            size = ((right - _LEFT) / WIDTH, (HEIGHT - _TOP - _BOTTOM) / HEIGHT)
+            axes = drawing.figure.add_axes((_LEFT / WIDTH, _BOTTOM / HEIGHT, *size))
             self._x_axis(axes)
             log = self._y_axis(axes)
             y_name = f"{self.y_name} (log scale)" if log else self.y_name
-            fitting = min(13.0, 1.7 * self.width / max(1, len(y_name)))
-            made.text(0, 12, y_name, weight="bold", fontsize=fitting)
+            fitting = min(13.0, 1.7 * WIDTH / max(1, len(y_name)))
+            drawing.text(0, 12, y_name, weight="bold", fontsize=fitting)
             middle = (_LEFT + right) / 2
-            made.text(middle, HEIGHT - _BOTTOM + 36, self.x_name, role="muted", ha="center")
+            drawing.text(middle, HEIGHT - _BOTTOM + 36, self.x_name, role="muted", ha="center")
             for guide in self.guides:
-                self._guide(made, axes, guide)
-            for one in self.series:
-                self._line(made, axes, one)
-            self._daggers(made, axes)
-            self._labels(made, axes, right)
-        if self.width > NARROW:
-            made.narrow = replace(self, width=NARROW).draw()
-        return made
+                self._guide(drawing, axes, guide)
+            for series in self.series:
+                self._line(drawing, axes, series)
+            self._daggers(drawing, axes)
+            self._labels(drawing, axes, right)
+        return drawing
 
     def _x_axis(self, axes: Axes) -> None:
-        xs = [x for one in self.series for x, _ in one.points]
+        xs = [x for series in self.series for x, _ in series.points]
         xs = sorted({*xs, *(guide.at for guide in self.guides)} or {1.0})
         if self.x_scale == "linear":
             low, high = min(0.0, xs[0]), max(1.0, xs[-1])
@@ -117,8 +114,8 @@ class Lines:
 
     def _y_axis(self, axes: Axes) -> bool:
         """Set the axis of values and return whether it is logarithmic."""
-        ys = [y for one in self.series for _, y in one.finite]
-        ys += [y for one in self.series for _, *ends in one.bars
+        ys = [y for series in self.series for _, y in series.finite]
+        ys += [y for series in self.series for _, *ends in series.bars
                if all(map(drawable, ends)) for y in ends]  # fmt: skip
         shares = self.write is percent
         low, high = (0.0, 1.0) if shares else (min(ys, default=0.0), max(ys, default=1.0))
@@ -147,49 +144,49 @@ class Lines:
                 textcoords="offset points", ha="right", va="center", color=colour("muted"),
             )  # fmt: skip
 
-    def _guide(self, made: Drawing, axes: Axes, guide: Guide) -> None:
-        at = _place(made, axes, guide.at, axes.get_ylim()[0])[0]
+    def _guide(self, drawing: Drawing, axes: Axes, guide: Guide) -> None:
+        at = _place(drawing, axes, guide.at, axes.get_ylim()[0])[0]
         bounds = axes.get_position()
-        late = at > (bounds.x0 + bounds.x1) / 2 * self.width
-        made.line([at, at], [_TOP - 18, HEIGHT - _BOTTOM], role="ink")
+        late = at > (bounds.x0 + bounds.x1) / 2 * WIDTH
+        drawing.line([at, at], [_TOP - 18, HEIGHT - _BOTTOM], role="ink")
         shift, side = (-5, "right") if late else (5, "left")
-        made.text(at + shift, _TOP - 10, guide.label, role="muted", ha=side)
+        drawing.text(at + shift, _TOP - 10, guide.label, role="muted", ha=side)
 
-    def _line(self, made: Drawing, axes: Axes, one: Series) -> None:
-        xs, ys = [x for x, _ in one.points], [y if drawable(y) else math.nan for _, y in one.points]
-        dashes = (0, (5, 4)) if one.style.dashed else "solid"
-        made.line(xs, ys, role=one.style.role, tip=one.label, linestyle=dashes, linewidth=2.0,
-                  transform=axes.transData, solid_joinstyle="round")  # fmt: skip
-        for x, low, high in one.bars:
+    def _line(self, drawing: Drawing, axes: Axes, series: Series) -> None:
+        xs = [x for x, _ in series.points]
+        ys = [y if drawable(y) else math.nan for _, y in series.points]
+        dashes = "none" if not series.joined else (0, (5, 4)) if series.style.dashed else "solid"
+        drawing.line(xs, ys, role=series.style.role, tip=series.label, linestyle=dashes,
+                     linewidth=2.0, transform=axes.transData, solid_joinstyle="round")  # fmt: skip
+        for x, low, high in series.bars:
             if drawable(low) and drawable(high):
-                made.line([x, x], [low, high], role=one.style.role, transform=axes.transData)
-        if len(one.points) <= _MOST_MARKS:
-            for x, y in one.finite:
-                tip = f"{one.label}, {x:,.0f} {self.x_name}: {self.write(y)}"
-                made.mark(x, y, one.style, transform=axes.transData, tip=tip)
+                drawing.line([x, x], [low, high], role=series.style.role, transform=axes.transData)
+        if len(series.points) <= _MOST_MARKS:
+            for x, y in series.finite:
+                tip = f"{series.label}, {x:,.0f} {self.x_name}: {self.write(y)}"
+                drawing.mark(x, y, series.style, transform=axes.transData, tip=tip)
 
-    def _daggers(self, made: Drawing, axes: Axes) -> None:
+    def _daggers(self, drawing: Drawing, axes: Axes) -> None:
         stacked: Counter[float] = Counter()
-        for one in self.series:
-            for x in (x for x, y in one.points if not drawable(y)):
-                at = _place(made, axes, x, axes.get_ylim()[0])[0]
-                tip = f"{one.label}, {x:,.0f} {self.x_name}: no finite value"
-                made.text(at, _TOP + 10 + 12 * stacked[x], DAGGER, role=one.style.role, tip=tip,
-                          ha="center", fontsize=14, weight="bold")  # fmt: skip
+        for series in self.series:
+            for x in (x for x, y in series.points if not drawable(y)):
+                at = _place(drawing, axes, x, axes.get_ylim()[0])[0]
+                tip = f"{series.label}, {x:,.0f} {self.x_name}: no finite value"
+                drawing.text(at, _TOP + 10 + 12 * stacked[x], DAGGER, role=series.style.role,
+                             tip=tip, ha="center", fontsize=14, weight="bold")  # fmt: skip
                 stacked[x] += 1
 
-    def _labels(self, made: Drawing, axes: Axes, right: float) -> None:
-        ends = sorted(
-            ((*_place(made, axes, *one.finite[-1]), one) for one in self.series if one.finite),
-            key=lambda end: end[1],
-        )
+    def _labels(self, drawing: Drawing, axes: Axes, right: float) -> None:
+        shown = [series for series in self.series if series.finite]
+        ends = [(*_place(drawing, axes, *series.finite[-1]), series) for series in shown]
+        ends.sort(key=lambda end: end[1])
         places = spread([y for _, y, _ in ends], low=_TOP, high=HEIGHT - _BOTTOM)
-        for (x, y, one), place in zip(ends, places, strict=True):
+        for (x, y, series), place in zip(ends, places, strict=True):
             left = right + 12
             if abs(place - y) > 3 or left - x > 24:
-                made.line([x + 5, left - 2], [y, place], role="rule")
-            made.text(left, place + 4, shortened(one.label), role=one.style.role, tip=one.label,
-                      weight="bold")  # fmt: skip
+                drawing.line([x + 5, left - 2], [y, place], role="rule")
+            drawing.text(left, place + 4, shortened(series.label), role=series.style.role,
+                         tip=series.label, weight="bold")  # fmt: skip
 
 
 def drawable(value: float) -> bool:
@@ -226,7 +223,7 @@ def _enclosing(marks: Sequence[float], low: float, high: float) -> list[float]:
 
 
 def _apart(ticks: Sequence[float], places: Sequence[float]) -> list[float]:
-    """Return the ticks that have room, always with the last one."""
+    """Return the ticks that have room, always with the last series."""
     kept: list[tuple[float, float]] = []
     for at, place in sorted(zip(ticks, places, strict=True), reverse=True):
         if not kept or kept[-1][1] - place >= _TICK_SPACE:
@@ -241,8 +238,8 @@ def _set_ticks(axis: Axis, ticks: Sequence[float], labels: Iterable[str], **look
     axis.set_tick_params(labelcolor=colour("ink"), labelsize=12, **look)
 
 
-def _place(made: Drawing, axes: Axes, x: float, y: float) -> tuple[float, float]:
-    return tuple((axes.transData + made.pixels.inverted()).transform((x, y)).tolist())
+def _place(drawing: Drawing, axes: Axes, x: float, y: float) -> tuple[float, float]:
+    return tuple((axes.transData + drawing.pixels.inverted()).transform((x, y)).tolist())
 
 
 def shortened(label: str) -> str:

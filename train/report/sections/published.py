@@ -7,71 +7,54 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from train.report.content import Cell, Line, Section, Table, Words
-from train.report.formats import count, percent, tick
+from train.report.content import Cell, Line, Section, Table, note, section
+from train.report.formats import count
 from train.report.table import Results
 
-PROVENANCES = {
-    "paper": "quoted from the paper or an article on it",
-    "later": "reproduced by a later paper",
-    "unread": "known to be published, but not seen: left blank",
-}
+PROVENANCES = ("paper", "later", "unread")  # explained in words.toml
+OTHERS = "every other encoding"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A published number: `value`, an upper bound `below`, or in words `said`.
+    """A published number, in words.
 
-    model: None for every model without a target of its own. unit: "share", from 0 to 1, or none.
-    data: a source of text, or a benchmark. trained_at, length: tokens. width: of the paper's model.
+    text: empty if it is unread. model: a name, OTHERS, or empty. data: a source of text, or a
+    benchmark. trained_at, length: in tokens.
     """
 
     measure: str
     source: str
     provenance: str
-    model: str | None = None
-    unit: str = ""
+    model: str = ""
     data: str = ""
     trained_at: int | None = None
     length: int | None = None
-    width: int | None = None
-    value: float | None = None
-    below: float | None = None
-    said: str = ""
+    text: str = ""
 
-    def __str__(self) -> str:
-        """Return the published number as text; "" if it is unread."""
-        write = percent if self.unit == "share" else tick
-        if self.value is not None:
-            return write(self.value)
-        return f"below {write(self.below)}" if self.below is not None else self.said
+    @property
+    def cell(self) -> Cell:
+        return Cell(self.text, small=(self.provenance,))
 
 
 @functools.cache
 def targets() -> dict[str, tuple[Target, ...]]:
     """Return all targets by experiment, in the order of the file."""
     path = Path(__file__).parents[1] / "targets.json"
-    held = json.loads(path.read_text(encoding="utf-8"))
-    return {name: tuple(Target(**one) for one in listed) for name, listed in held.items()}
+    whole = json.loads(path.read_text(encoding="utf-8"))
+    return {name: tuple(Target(**line) for line in lines) for name, lines in whole.items()}
 
 
 def target_of(experiment: str, model: str) -> Target | None:
     """Return the target of a model, or of all models without their own; None if there is none."""
-    own = {target.model: target for target in targets()[experiment]}
-    return own.get(model, own.get(None))
+    models = {target.model: target for target in targets()[experiment]}
+    return models.get(model, models.get(OTHERS))
 
 
 def sources_of(experiment: str) -> str:
     """Return the sources of an experiment's targets with their provenance, each once."""
-    held = targets()[experiment]
-    return ", ".join(dict.fromkeys(f"{each.source} ({each.provenance})" for each in held))
-
-
-def published_mean(model: str) -> Cell | str:
-    """Return the published SCROLLS mean of a model by its run's name: bipe_rope is BiPE-RoPE."""
-    named = {target.model.lower(): target for target in targets()["scrolls"] if target.model}
-    found = named.get(model.lower().replace("_", "-"))
-    return "" if found is None else Cell(str(found), small=(found.provenance,))
+    lines = (f"{target.source} ({target.provenance})" for target in targets()[experiment])
+    return ", ".join(dict.fromkeys(lines))
 
 
 def comparable(*, data: str, model: str, trained_at: int | None) -> dict[int, Target]:
@@ -96,38 +79,26 @@ def published_perplexities(results: Results, source: str, lengths: Sequence[floa
     """Return a row for each model with a published number here; other cells are blank."""
     rows: dict[str, Line] = {}
     for arm in results.arms:
-        found = comparable(data=source, model=arm.model, trained_at=arm.row_length)
-        if arm.model not in rows and {*found} & {*lengths}:
-            cells = [Cell(str(found[n]), small=(found[n].provenance,)) if n in found else ""
-                     for n in map(int, lengths)]  # fmt: skip
+        at = comparable(data=source, model=arm.model, trained_at=arm.row_length)
+        if arm.model not in rows and {*at} & {*lengths}:
+            cells = [at[int(length)].cell if length in at else "" for length in lengths]
             rows[arm.model] = [Cell(arm.model, style=arm.style), *cells]
     return [["published (provenance below)"], *rows.values()] if rows else []
 
 
-def published(results: Results) -> Section:
+def published(results: Results) -> Section | None:
     """Show one table of all targets, whether or not a run can be compared with them."""
-    rows = [row for name, held in targets().items() for row in ([name], *_rows(held))]
+    rows: list[Line] = []
+    for name, group in targets().items():
+        texts: dict[tuple[str, ...], list[str]] = {}  # those that differ only by length
+        for target in group:
+            trained = "" if target.trained_at is None else count(target.trained_at)
+            source = f"{target.source} ({target.provenance})"
+            key = (target.measure, target.model, target.data, trained, source)
+            length = "" if target.length is None else f" at {count(target.length)}"
+            texts.setdefault(key, []).append(f"{target.text}{length}")
+        rows.append([name])
+        rows += [[*key, ", ".join(values), source] for (*key, source), values in texts.items()]
     head = ["measure", "model", "data", "trained at", "published", "source, provenance"]
-    note = "; ".join(f"{name}: {meaning}" for name, meaning in PROVENANCES.items())
-    words = (
-        "These come from other models, trained on other amounts of text. Published perplexities "
-        "with the same source, training length and context length are shown beside ours above."
-    )
-    table = Table(head, rows, note=f"Provenance: {note}.", words=True)
-    return Section("published", "Published numbers", [Words(words), table])  # fmt: skip
-
-
-def _rows(held: Sequence[Target]) -> list[list[str]]:
-    rows: dict[tuple[str, ...], list[str]] = {}
-    for target in held:
-        width = "" if target.width is None else f" (width {target.width})"
-        key = (
-            f"{target.measure}{width}",
-            target.model or ("every other encoding" if target.below is not None else ""),
-            target.data,
-            "" if target.trained_at is None else count(target.trained_at),
-            f"{target.source} ({target.provenance})",
-        )
-        length = "" if target.length is None else f" at {count(target.length)}"
-        rows.setdefault(key, []).append(f"{target}{length}")
-    return [[*key, ", ".join(values), source] for (*key, source), values in rows.items()]
+    meanings = "; ".join(f"{name}: {note('published', name)}" for name in PROVENANCES)
+    return section("published", [Table(head, rows, note=f"Provenance: {meanings}.", words=True)])

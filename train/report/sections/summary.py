@@ -11,62 +11,52 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from segmenters.wording import counted
 from train.disk.manifest import redacted
 from train.report.content import (
     Block,
     Cell,
-    Details,
     Figure,
     Heading,
+    Html,
     Items,
     Line,
     Section,
     Table,
     Words,
     Write,
+    note,
+    section,
 )
 from train.report.formats import (
     DASH,
-    TIMES,
     amount,
     count,
     duration,
     fixed,
-    listed,
     percent,
     short,
     spread,
 )
-from train.report.sections.curves import Curves, in_order, protocols, to_trained
+from train.report.sections.exhibits import Curves, in_order, protocols, to_trained
 from train.report.sections.tasks import above_chance, in_distribution
-from train.report.table import Results
+from train.report.table import Arm, Choice, Results
 
 _NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine")
-_LIMITS = (
-    "The first paragraph states the size and training of the models. Which encoding is best can "
-    "change with both; these results do not apply to larger models.",
-    "Bars are 95% intervals: over seeds if a model has several (variation between training runs), "
-    "otherwise over documents, or Wilson intervals over correct answers (variation between texts "
-    "or problems).",
-    "Perplexity beyond the training length rewards a model that uses only the nearest tokens. "
-    "Compare it with retrieval and with the loss by position.",
-    "A bilevel encoding extrapolates over segments: how far depends on the number of segments in "
-    "a training row, and so on the source and its segmenter.",
-    "Sources differ in bytes per token; compare them by bits per byte, not by perplexity.",
-)
+_LIMITS = ("size", "bars", "nearest", "segments", "bytes")
 
 
 def headline(results: Results) -> Section | None:
     """Show one sentence on the training, the observations, and one table."""
     if not results.arms:
         return None
-    seen = [(source, _on_source(results, source)) for source in _sources(results)]
-    seen += [("Arithmetic", _arithmetic(results)), ("Retrieval", _retrieval(results)),
-             ("Certainty", _certainty(results))]  # fmt: skip
-    pairs = [(subject, sentence) for subject, sentence in seen if sentence]
+    sentences = {source: _on_source(results, source) for source in _sources(results)}
+    choices = map(choice_text, results.choices)
+    pairs = [*sentences.items(), ("Arithmetic", _arithmetic(results)),
+             ("Retrieval", _retrieval(results)), ("Certainty", _certainty(results)),
+             ("Measurements", " ".join(choices))]  # fmt: skip
+    pairs = [(subject, sentence) for subject, sentence in pairs if sentence]
     first = Words(_trained_on(results), look="lead")
-    return Section("summary", "Summary", [first, Items(pairs=pairs), _table(results)])
+    return section("summary", [first, Items(pairs=pairs), _table(results)])
 
 
 def _sources(results: Results) -> list[str]:
@@ -74,107 +64,78 @@ def _sources(results: Results) -> list[str]:
 
 
 def _trained_on(results: Results) -> str:
-    arms = results.arms
-    models = _NUMBERS[len(arms)] if len(arms) < len(_NUMBERS) else count(len(arms))
-    plural, each = ("s", "each ") if len(arms) > 1 else ("", "")
-
-    def told(measure: str, write: Any = amount) -> str:
-        return spread(results.cells(measure).value, write)
-
+    measures = {"parameters": "parameters", "tokens": "training_tokens",
+                "lengths": "training_row_length", "steps": "training_steps",
+                "seconds": "training_seconds"}  # fmt: skip
+    values = {name: results.cells(measure).value for name, measure in measures.items()}
+    number = len(results.arms)
     shares = results.cells("training_share")
     totals = shares.groupby("arm").value.sum()
     shares = shares.assign(share=shares.value / shares.arm.map(totals).astype("float64"))
-    held = [f"{spread([*own.share, *[0.0] * (len(totals) - len(own))], percent)} {source}"
-            for source, own in shares.groupby("source", sort=False)]  # fmt: skip
-    machines = list(dict.fromkeys(_machine(found) for found in results.environments if found))
-    return (
-        f"{models} model{plural} of {told('parameters')} parameters, {each}trained on "
-        f"{told('training_tokens')} tokens{f' ({listed(held)})' if held else ''} in rows of "
-        f"{told('training_row_length', count)} tokens: {told('training_steps', count)} steps, "
-        f"{told('training_seconds', duration)}{each and ' each'}."
-        + (f" Evaluated on {listed(machines)}." if machines else "")
-    )
+    mix = [f"{spread([*rows.share, *[0.0] * (len(totals) - len(rows))], percent)} {source}"
+           for source, rows in shares.groupby("source", sort=False)]  # fmt: skip
+    machines = list(dict.fromkeys(_machine(about) for about in results.environments if about))
+    models = _NUMBERS[number] if number < len(_NUMBERS) else count(number)
+    return note("summary", "trained", models=models, several=number > 1, mix=mix,
+                machines=machines, **values)  # fmt: skip
 
 
-def _machine(found: Mapping[str, Any]) -> str:
-    cpu = found.get("cpu") or found.get("platform") or "an unnamed machine"
-    threads = found.get("threads")
-    called = f"{cpu} ({threads} thread{'s' * (threads != 1)})" if threads else cpu
-    return str(found.get("gpu") or called)
+def _machine(about: Mapping[str, Any]) -> str:
+    cpu = about.get("cpu") or about.get("platform") or "an unnamed machine"
+    threads = about.get("threads")
+    named = f"{cpu} ({threads} thread{'s' * (threads != 1)})" if threads else cpu
+    return str(about.get("gpu") or named)
 
 
 def _ends(results: Results, source: str) -> list[float]:
     """Return the common training length, or else the shortest length, and the longest."""
     lengths = sorted(results.cells("perplexity", source=source).length.dropna().unique().tolist())
-    near = results.trained_at if results.trained_at in lengths else lengths[0]
-    return list(dict.fromkeys((float(near), lengths[-1])))  # type: ignore[arg-type]
+    trained = results.trained_at
+    near = lengths[0] if trained is None or trained not in lengths else trained
+    return list(dict.fromkeys((float(near), lengths[-1])))
+
+
+def _extremes(cells: pd.DataFrame, write: Write) -> dict[str, Any]:
+    """Return the lowest and the highest finite value as written, with their arms.
+
+    Without a value both are empty; without two that are written differently the highest is.
+    """
+    finite = cells[np.isfinite(cells.value)]
+    written = finite.sort_values("value").value.map(write)
+    ends = [*dict.fromkeys([*written[:1], *written[-1:]]), "", ""][:2]
+    arms = (finite.arm[finite.value.map(write) == end].tolist() for end in ends)
+    return dict(zip(("low", "high", "lowest", "highest"), (*ends, *arms), strict=True))
 
 
 def _on_source(results: Results, source: str) -> str:
     cells = results.cells("perplexity", source=source)
-    parts = [_extremes(results, cells[cells.length == length], length)
-             for length in _ends(results, source)]  # fmt: skip
+    parts = []
+    for length in _ends(results, source):
+        there = cells[cells.length == length]
+        parts.append(note("summary", "at", length=length, trained=results.trained_at,
+                          broken=there[~np.isfinite(there.value)].arm.tolist(),
+                          **_extremes(there, short)))  # fmt: skip
     for flat, bilevel in results.pairs():
-        found = results.ratios(bilevel, flat)
-        finite = found[(found.source == source) & found.value.notna()].value
+        ratios = results.ratios(bilevel, flat)
+        finite = ratios[(ratios.source == source) & ratios.value.notna()].value
         if len(finite):
-            parts.append(f"{bilevel.label} is below {flat.label} at {sum(finite < 1)} of "
-                         f"{counted(len(finite), 'length')}.")  # fmt: skip
+            parts.append(note("summary", "below", flat=flat.label, bilevel=bilevel.label,
+                              below=sum(finite < 1), number=len(finite)))  # fmt: skip
     return " ".join(parts)
 
 
-def _extremes(results: Results, cells: pd.DataFrame, length: float) -> str:
-    parts, broken = [], cells[~np.isfinite(cells.value)].arm.tolist()
-    match _ends_of(cells, short):
-        case [(only, names)]:
-            who = f"{names[0]} has" if len(names) == 1 else "all models have"
-            parts.append(f"{who} perplexity {only}")
-        case [(low, lowest), (high, highest)]:
-            parts.append(f"{_have(lowest)} the lowest perplexity, {low}")
-            parts.append(f"{_have(highest)} the highest, {high}")
-    if broken:
-        parts.append(f"{_have(broken)} no finite value")
-    at, trained = f"At {count(length)} tokens,", results.trained_at
-    if length == trained:
-        at = f"At the training length, {count(length)} tokens,"
-    elif trained is not None:
-        at += f" {length / trained:.3g} times the training length,"
-    return f"{at} {'; '.join(parts)}."
-
-
-def _ends_of(cells: pd.DataFrame, write: Write) -> list[tuple[str, list[str]]]:
-    """Return the lowest and the highest finite value as written, with their arms; one if alike."""
-    finite = cells[np.isfinite(cells.value)]
-    written = finite.sort_values("value").value.map(write).tolist()
-    ends = dict.fromkeys([*written[:1], *written[-1:]])
-    return [(end, finite[finite.value.map(write) == end].arm.tolist()) for end in ends]
-
-
-def _have(names: Sequence[str], one: str = "has", many: str = "have") -> str:
-    return f"{listed(names)} {one if len(names) == 1 else many}"
-
-
-def _asked(results: Results) -> list[float]:
+def _operators(results: Results) -> list[float]:
     """Return the most operators within training, and the most overall."""
-    asked = results.cells("answer", task="arithmetic").operators.unique().tolist()
+    numbers = results.cells("answer", task="arithmetic").operators.unique().tolist()
     trained = results.cells("trained_operators", task="arithmetic").operators.max()
-    return sorted({in_distribution(asked, trained), max(asked)}) if asked else []
+    return sorted({in_distribution(numbers, trained), max(numbers)}) if numbers else []
 
 
 def _arithmetic(results: Results) -> str:
-    parts = []
-    for operators in _asked(results):
-        cells = results.cells("answer", task="arithmetic", operators=operators)
-        at = f"Of problems with {counted(int(operators), 'operator')},"
-        match _ends_of(cells, percent):
-            case []:
-                parts.append(f"{at} no model has a finite share of correct answers.")
-            case [(share, names)]:
-                parts.append(f"{at} {_have(names, 'solves', 'solve')} {share}.")
-            case [(low, lowest), (high, highest)]:
-                best = _have(highest, "solves", "solve")
-                parts.append(f"{at} {best} the most, {high}; {listed(lowest)} {low}.")
-    return " ".join(parts)
+    answers = results.cells("answer", task="arithmetic")
+    return " ".join(note("summary", "solved", operators=operators,
+                         **_extremes(answers[answers.operators == operators], percent))
+                    for operators in _operators(results))  # fmt: skip
 
 
 def _retrieval(results: Results) -> str:
@@ -183,33 +144,23 @@ def _retrieval(results: Results) -> str:
         return ""
     far = float(cells.length.max())
     cells = cells[cells.length == far]
-    if not (ends := _ends_of(cells, percent)):
-        return f"Passkey retrieval at {count(far)} tokens has no finite value for any model."
-    best, tops = ends[-1]
-    chance = spread(results.cells("chance", task="passkey").value, percent)
-    clear = above_chance(results, "passkey", far)
-    names = f" ({listed(tops)})" if cells.value.count() > 1 else ""
-    above = _have(clear, "is", "are") if clear else "no model is"
-    return (
-        f"Passkey retrieval at {count(far)} tokens, mean over depths: the highest is {best}{names};"
-        f" chance is {chance}. {above[0].upper()}{above[1:]} above chance by more than two "
-        "standard errors."
-    )
+    chance = results.cells("chance", task="passkey").value
+    clear, several = above_chance(results, "passkey", far), cells.value.count() > 1
+    return note("summary", "found", length=far, several=several, chance=chance, clear=clear,
+                **_extremes(cells, percent))  # fmt: skip
+
+
+def choice_text(choice: Choice) -> str:
+    """Return by what a measure is compared, which measurements are apart, and which not shown."""
+    return note("summary", "choice", choice=choice)
 
 
 def _certainty(results: Results) -> str:
     several = [len(arm.runs) for arm in results.arms]
     if min(several) > 1:
-        return (
-            f"Each number is a mean over {spread(several, count)} seeds (of losses, so "
-            "perplexities are averaged geometrically); the 95% intervals of these means reflect "
-            "variation between seeds, not between texts."
-        )
-    once = (
-        "Each model was trained once, so variation between seeds is unknown: differences of a few "
-        "percent may be chance."
-    )
-    return once if len({arm.model for arm in results.arms}) == len(several) else ""
+        return note("summary", "seeds", seeds=several)
+    alone = len({arm.model for arm in results.arms}) == len(several)
+    return note("summary", "once") if alone else ""
 
 
 def _table(results: Results) -> Table:
@@ -220,30 +171,28 @@ def _table(results: Results) -> Table:
     ]
 
     def add(title: str, cells: pd.DataFrame, ends: Sequence[float], **look: Any) -> None:
-        own = cells[cells[look.get("x", "length")].isin(ends)].assign(low=math.nan, high=math.nan)
-        made = {name.text: row for name, *row in Curves(own, results.looks, **look).rows()}
+        cells = cells[cells[look.get("x", "length")].isin(ends)].assign(low=math.nan, high=math.nan)
+        lines = {name.text: row for name, *row in Curves(cells, results.looks, **look).rows()}
         groups.append((title, len(ends)))
         head.extend(map(count, ends))
         for arm, row in zip(results.arms, rows, strict=True):
-            row += made.get(arm.label, [DASH] * len(ends))
+            row += lines.get(arm.label, [DASH] * len(ends))
 
     for source in _sources(results):
         cells = results.cells("perplexity", source=source)
         ratio = to_trained(results, cells)
         add(f"perplexity, {source}", cells, _ends(results, source), small=ratio)
-    found = results.cells("accuracy", task="passkey", depth=None)
-    if len(found):
-        ends = list(dict.fromkeys((found.length.min(), found.length.max())))
-        add("passkey found", found, ends, write=percent, pick=max)
-    if _asked(results):
+    shares = results.cells("accuracy", task="passkey", depth=None)
+    if len(shares):
+        ends = list(dict.fromkeys((shares.length.min(), shares.length.max())))
+        add("passkey found", shares, ends, write=percent, pick=max)
+    if operators := _operators(results):
         answers = results.cells("answer", task="arithmetic")
-        add("correct answers, operators", answers, _asked(results), x="operators", write=percent,
+        add("correct answers, operators", answers, operators, x="operators", write=percent,
             pick=max)  # fmt: skip
-    below = (f"Columns are lengths in tokens; {TIMES} is the ratio to the value at the model's "
-             "training length. ")  # fmt: skip
-    best = "Bold: the best of its column." if len(head) > 2 else ""
-    note = f"{below if _sources(results) else ''}{best}"
-    return Table(head=head, groups=groups, rows=rows, note=note)
+    parts = ["ratio"] * bool(_sources(results)) + ["best"] * (len(head) > 2)
+    return Table(head=head, groups=groups, rows=rows,
+                 note=" ".join(note("summary", name) for name in parts))  # fmt: skip
 
 
 def training(results: Results) -> Section | None:
@@ -251,77 +200,69 @@ def training(results: Results) -> Section | None:
     if not results.arms:
         return None
     cells = results.cells("training_loss")
-    chart = Curves(
-        name="training", y_name="training loss, nats per token", cells=cells, x="stop",
-        styles=results.looks, x_name="tokens seen", x_scale="linear",
-    )  # fmt: skip
-    costs = ("training_tokens", "training_steps", "training_seconds", "training_memory",
-             "clamped_share", "training_skipped_steps")  # fmt: skip
-    at = {(row.arm, row.measure): row.value for row in results.cells(*costs).itertuples()}
-    rows: list[Line] = []
-    for arm in results.arms:
-        tokens, steps, seconds, memory, clamped, skipped = (
-            at.get((arm.label, measure), math.nan) for measure in costs
-        )
-        losses = cells[cells.arm == arm.label].sort_values("stop").value
-        rows.append([
-            Cell(arm.label, style=arm.style),
-            fixed(losses.iloc[-1], 2) if len(losses) else DASH,
-            count(steps),
-            amount(tokens / seconds) if seconds > 0 and math.isfinite(tokens) else DASH,
-            duration(seconds),
-            fixed(memory, 2) if math.isfinite(memory) else DASH,
-            percent(clamped, 1) if math.isfinite(clamped) else DASH,
-            count(skipped),
-        ])  # fmt: skip
-    words = ("The loss on training batches. If losses are still falling, more training might "
-             "change the order of the models.")  # fmt: skip
-    note = (
-        "Last loss: of the last logged batch, so it is noisy. GiB: peak memory of the process "
-        "(of tensors on a GPU). Clamped: share of tokens beyond the end of the intra position "
-        "table. Skipped: steps with a non-finite gradient."
+    chart = Curves(cells, results.looks, x="stop").draw(
+        "training", "training loss, nats per token", "tokens seen", x_scale="linear"
     )
     head = ["model", "last loss", "steps", "tokens/s", "time", "GiB", "clamped", "skipped"]
+    table = Table(head, [_cost(results, arm, cells) for arm in results.arms], note=note("training"))
     names = ", ".join(results.unmeasured)
-    missing = f"Trained but not evaluated yet: {names}. Run `bipe evaluate` to include them."
-    figure = Figure(drawing=chart.draw(), table=Table(head, rows, note=note))
-    blocks: list[Block] = [Words(words), *([Words(missing)] if names else []), figure]
-    return Section("training", "Training", blocks)
+    missing = Words(note("training", "missing", names=names)) if names else None
+    return section("training", [missing, Figure(chart, table)])
+
+
+def _cost(results: Results, arm: Arm, cells: pd.DataFrame) -> Line:
+    costs = ("training_tokens", "training_steps", "training_seconds", "training_memory",
+             "clamped_share", "training_skipped_steps")  # fmt: skip
+    at = {row.measure: row.value for row in results.cells(*costs, arm=arm.label).itertuples()}
+    tokens, steps, seconds, memory, clamped, skipped = (at.get(name, math.nan) for name in costs)
+    losses = cells[cells.arm == arm.label].sort_values("stop").value
+    return [
+        Cell(arm.label, style=arm.style),
+        fixed(losses.iloc[-1], 2) if len(losses) else DASH,
+        count(steps),
+        amount(tokens / seconds) if seconds > 0 and math.isfinite(tokens) else DASH,
+        duration(seconds),
+        fixed(memory, 2) if math.isfinite(memory) else DASH,
+        percent(clamped, 1) if math.isfinite(clamped) else DASH,
+        count(skipped),
+    ]
 
 
 def account(results: Results) -> Section | None:
     """Show how the numbers were made, and what they do not show."""
     if not results.arms:
         return None
-    named = list(zip(results.labels, results.runs, results.environments, strict=True))
-    environments = {label: found for label, _, found in named if found}
-    configs = {label: redacted(dict(run.config)) for label, run, _ in named}
+    labels = [label for _, label in results.labels]
+    machines = dict(zip(labels, results.environments, strict=True))
+    configs = {label: redacted(dict(run.config))
+               for label, run in zip(labels, results.runs, strict=True)}  # fmt: skip
     blocks: list[Block] = [
         *_protocols(results),
         Heading("Interpretation and limits"),
-        Items(items=_LIMITS),
+        Items([note("account", name) for name in _LIMITS]),
         Heading("Machine and versions"),
-        *_compared(environments, every=True),
+        *_compared({label: about for label, about in machines.items() if about}, every=True),
         Heading("Configuration"),
         *(_compared(configs, every=False) if len(configs) > 1 else
           [Words("There is only one run; its full configuration follows.")]),
     ]  # fmt: skip
-    for label, run, _ in named:
+    for label, run in zip(labels, results.runs, strict=True):
         whole = {"model": redacted(dict(run.model)), "config": configs[label]}
         if read := run.notes.get("documents"):
             whole["documents"] = redacted(dict(read))
         text = json.dumps(whole, indent=2, ensure_ascii=False, default=str)
-        blocks.append(Details(summary=f"{label}: encoding, model and run", text=text))
-    return Section("account", "Protocol, configuration, limits", blocks)
+        summary = f"{label}: encoding, model and run"
+        blocks.append(Html("details", {"summary": summary, "text": text}))
+    return section("account", blocks)
 
 
 def _protocols(results: Results) -> list[Block]:
     rows, blocks = results.cells("perplexity"), list[Block]()
     notes = protocols(rows)
-    for note in notes:
-        names = ", ".join(rows[rows.note == note].arm.unique())
+    for text in notes:
+        names = ", ".join(rows[rows.note == text].arm.unique())
         whose = f" ({names})" if len(notes) > 1 else ""
-        blocks.append(Words(bold=f"Perplexity{whose}: ", text=note))
+        blocks.append(Words(bold=f"Perplexity{whose}: ", text=text))
     skipped = results.table[results.table.measure == "left_out"]
     if len(skipped):
         keys = ["label", "variant", "task", "source"]
@@ -333,9 +274,9 @@ def _protocols(results: Results) -> list[Block]:
     return [Heading("Protocol"), *blocks] if blocks else []
 
 
-def _compared(found: Mapping[str, Any], *, every: bool) -> list[Block]:
+def _compared(values: Mapping[str, Any], *, every: bool) -> list[Block]:
     """Return tables of dotted keys: one with values that all share, one with a column per run."""
-    flats = [_flat(held) for held in found.values()]
+    flats = [_flat(value) for value in values.values()]
     keys = dict.fromkeys(key for flat in flats for key in flat)
     rows = [[key, *(flat.get(key, DASH) for flat in flats)] for key in keys]
     same = [row[:2] for row in rows if len(set(row[1:])) == 1]
@@ -344,15 +285,15 @@ def _compared(found: Mapping[str, Any], *, every: bool) -> list[Block]:
     if every and same:
         blocks.append(Table(["key", "value"], same, words=True))
     if differ:
-        blocks.append(Table(["differs in", *found], differ, words=True))
+        blocks.append(Table(["differs in", *values], differ, words=True))
     elif not every:
         blocks.append(Words("The configurations of these runs are identical."))
     return blocks
 
 
-def _flat(held: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     flat: dict[str, str] = {}
-    for name, value in held.items():
+    for name, value in values.items():
         if isinstance(value, Mapping) and value:
             flat |= _flat(value, f"{prefix}{name}.")
         else:

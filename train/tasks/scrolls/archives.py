@@ -24,6 +24,7 @@ import yaml
 
 from bipe.build import build
 from train.data.reading.documents import clean
+from train.data.reading.storage import bounded
 from train.disk.manifest import redacted
 from train.errors import DataError, nearest
 from train.tasks.scrolls.examples import SPLITS, Example, Examples, Metric, Task, Unprompted
@@ -67,13 +68,13 @@ def parsed_once(text: str) -> tuple[Any, list[str]]:
 
 def _object(line: bytes, *, where: str) -> dict[str, Any]:
     try:
-        row, twice = parsed_once(line.decode("utf-8"))
+        row, twice = parsed_once(line.decode("utf-8-sig"))
     # ValueError: not JSON, not UTF-8, or a number with thousands of digits.
     except (ValueError, RecursionError) as fault:
-        told = str(fault)
+        reason = str(fault)
         if isinstance(fault, json.JSONDecodeError):  # its line is that of the row
-            told = f"{fault.msg}, column {fault.colno}"
-        raise DataError(f"{where}: must be a JSON object in UTF-8: {told}") from None
+            reason = f"{fault.msg}, column {fault.colno}"
+        raise DataError(f"{where}: must be a JSON object in UTF-8: {reason}") from None
     if twice:
         raise DataError(
             f"{where}: each field must occur once, twice were: {', '.join(sorted(twice))}"
@@ -106,14 +107,16 @@ def _opened(path: str, *, task: str, split: str) -> Iterator[tuple[str, IO[bytes
         with zipfile.ZipFile(place) as archive:
             if member not in archive.namelist():
                 names = sorted(archive.namelist())
-                others = [each for each in TASKS if f"{each}/{split}.jsonl" in names]
-                held = ", ".join(names[:8]) or "nothing"
+                others = [other for other in TASKS if f"{other}/{split}.jsonl" in names]
+                listed = ", ".join(names[:8]) or "nothing"
                 cure = f"; set task={others[0]}?" if others else ""
                 raise DataError(
-                    f"{shown}: split {split} is missing: it has no {member}, only {held}{cure}"
+                    f"{shown}: split {split} is missing: it has no {member}, only {listed}{cure}"
                 )
             with archive.open(member) as lines:
-                yield f"{shown}, {member}", lines
+                packed = archive.getinfo(member).compress_size
+                where = f"{shown}, {member}"
+                yield where, bounded(lines, packed=packed, where=where)
     except _DAMAGE as fault:
         raise DataError(f"{shown}, {member}: cannot be read ({fault}); download it again") from None
 
@@ -144,7 +147,7 @@ TASKS: dict[str, tuple[Layout, Metric]] = {
     "quality": ("choices", "exact_match"),
     "contract_nli": ("query", "exact_match"),
 }
-_BLANK = "\n\n"
+_BLANK = re.compile(r"\n\n+|\r\n\r\n[\r\n]*")
 _OPTIONS = re.compile(r"\(A\).*?\(B\).*?\(C\).*?\(D\)", re.DOTALL)
 
 
@@ -215,8 +218,8 @@ def split_input(text: str, *, layout: Layout, where: str) -> tuple[str, str]:
         if options is None:
             raise DataError(f"{where}: input must begin with a question and its options (A) to (D)")
         start = options.end()
-    end = text.find(_BLANK, start)
-    question, document = (text[:end], text[end:].lstrip("\n")) if end >= 0 else (text, "")
+    blank = _BLANK.search(text, start)
+    question, document = (text[: blank.start()], text[blank.end() :]) if blank else (text, "")
     if not question.strip() or not document.strip():
         raise DataError(
             f"{where}: input must be a question, a blank line, and a document, was: {text[:60]!r}"
@@ -252,13 +255,13 @@ def find_task(name: str, **settings: Any) -> Task:
 
     Raises DataError for an unknown name or key.
     """
-    known = _descriptions()
-    if name not in known:
-        raise DataError(f"task: there is no {name!r}; {nearest(name, known)}")
+    described = _descriptions()
+    if name not in described:
+        raise DataError(f"task: there is no {name!r}; {nearest(name, described)}")
     for key in settings:
-        if key not in known[name]:
-            raise DataError(f"task {name} has no key {key}; {nearest(key, known[name])}")
-    task: Task = build({**known[name], **settings}, Task)
+        if key not in described[name]:
+            raise DataError(f"task {name} has no key {key}; {nearest(key, described[name])}")
+    task: Task = build({**described[name], **settings}, Task)
     return task
 
 

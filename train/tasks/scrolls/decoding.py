@@ -36,23 +36,25 @@ class PredictionJournal:
 
     def __init__(self, path: Path, *, request: Mapping[str, Any]) -> None:
         self.path = path
-        told = json.loads(json.dumps(dict(request), sort_keys=True))
-        first, *lines = read_lines(path) or [told]
+        request_line = json.loads(json.dumps(dict(request), sort_keys=True))
+        first, *lines = read_lines(path) or [request_line]
         self.made: dict[str, Prediction] = {}
         with suppress(TypeError):  # what follows a line of another form is decoded again
-            for line in lines if first == told else ():
-                one = Prediction(**line)
-                self.made[one.id] = one
+            for line in lines if first == request_line else ():
+                prediction = Prediction(**line)
+                self.made[prediction.id] = prediction
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
         # Drop a half-written line: the next one would be appended to it.
-        whole = [told, *map(asdict, self.made.values())]
+        whole = [request_line, *map(asdict, self.made.values())]
         write_changed(path, "".join(f"{json.dumps(line)}\n" for line in whole))
 
     def add(self, predictions: Sequence[Prediction]) -> None:
         """Append predictions to the file and wait for the disk."""
-        append(self.path, "".join(f"{json.dumps(asdict(one))}\n" for one in predictions))
-        self.made.update({one.id: one for one in predictions})
+        append(
+            self.path, "".join(f"{json.dumps(asdict(prediction))}\n" for prediction in predictions)
+        )
+        self.made.update({prediction.id: prediction for prediction in predictions})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +79,7 @@ def decode(
 
     tell: receives the progress as text. Raises ValueError for a segmenter that reads ahead.
     """
-    left = [one for one in prompts if one.id not in journal.made]
+    left = [prompt for prompt in prompts if prompt.id not in journal.made]
     pieces = tokenizer.pieces()
     for batch in _batches(left, size=how.batch if how.search.beams == 1 else 1):
         marker = None
@@ -86,7 +88,7 @@ def decode(
         journal.add(_written(model, batch, tokenizer=tokenizer, how=how, marker=marker))
         tell(f"{len(journal.made)} of {len(prompts)} outputs")
         stop.check()
-    return {one.id: journal.made[one.id] for one in prompts}
+    return {prompt.id: journal.made[prompt.id] for prompt in prompts}
 
 
 def output_marker(
@@ -100,10 +102,10 @@ def output_marker(
 def _batches(prompts: Sequence[Encoded], *, size: int) -> Iterator[list[Encoded]]:
     """Yield prompts of one segmenter and similar length, the longest (most memory) first."""
     groups: dict[Segmenter, list[Encoded]] = {}
-    for one in prompts:
-        groups.setdefault(one.segmenter, []).append(one)
+    for prompt in prompts:
+        groups.setdefault(prompt.segmenter, []).append(prompt)
     for group in groups.values():
-        group.sort(key=lambda one: -len(one.prompt))
+        group.sort(key=lambda prompt: -len(prompt.prompt))
         for at in range(0, len(group), size):
             yield group[at : at + size]
 
@@ -116,18 +118,19 @@ def _written(
     how: Decoding,
     marker: Marker | None,
 ) -> list[Prediction]:
-    prompts = [one.prompt.tolist() for one in batch]
-    marks = [one.prompt_marks.tolist() for one in batch]
+    prompts = [encoded.prompt.tolist() for encoded in batch]
+    marks = [encoded.prompt_marks.tolist() for encoded in batch]
     stop_ids = [tokenizer.eos_id]
     same: dict[str, Any] = {"max_new": how.max_new, "marker": marker, "stop_ids": stop_ids}
     if how.search.beams > 1:
         best = beam_search(model, prompts[0], search=how.search, marks=marks[0], **same)[0]
-        found = [(best.tokens, best.ended)]
+        outputs = [(best.tokens, best.ended)]
     else:
-        found = [(one.tokens, one.ended) for one in generate(model, prompts, marks=marks, **same)]
+        written = generate(model, prompts, marks=marks, **same)
+        outputs = [(output.tokens, output.ended) for output in written]
     # Submissions are stripped, and CSV cannot hold NUL.
-    texts = [tokenizer.decode(tokens).replace("\0", "").strip() for tokens, _ in found]
+    texts = [tokenizer.decode(tokens).replace("\0", "").strip() for tokens, _ in outputs]
     return [
-        Prediction(id=one.id, text=text, tokens=len(tokens), ended=ended)
-        for one, text, (tokens, ended) in zip(batch, texts, found, strict=True)
+        Prediction(id=encoded.id, text=text, tokens=len(tokens), ended=ended)
+        for encoded, text, (tokens, ended) in zip(batch, texts, outputs, strict=True)
     ]

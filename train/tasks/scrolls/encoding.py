@@ -147,7 +147,7 @@ class Truncation:
 
 
 def counts_of(kept: Iterable[Kept]) -> Counts:
-    cut = [(one.prompt_cut, one.output_cut) for one in kept]
+    cut = [(example.prompt_cut, example.output_cut) for example in kept]
     return Counts(
         examples=len(cut),
         prompts_cut=sum(prompt > 0 for prompt, _ in cut),
@@ -196,9 +196,9 @@ class Encoder:
         for batch in _batches(examples):
             for example in batch:
                 if not example.references or not example.references[0].strip():
-                    told = "is empty" if example.references else "is missing"
+                    state = "is empty" if example.references else "is missing"
                     raise DataError(
-                        f"example {example.id}: its reference {told}: there is nothing to learn; "
+                        f"example {example.id}: its reference {state}: there is nothing to learn; "
                         "remove the row"
                     )
             prompts = self.tokenizer.encode_documents([example.prompt for example in batch])

@@ -68,8 +68,8 @@ class Prompt:
         allowed = {"instruction", *self.needs}
         for _, name, spec, conversion in parsed:
             if name is not None and (name not in allowed or spec or conversion):
-                known = ", ".join(f"{{{name}}}" for name in sorted(allowed))
-                raise self._fault(f"has no field {{{name}}}; there are: {known}")
+                fields = ", ".join(f"{{{name}}}" for name in sorted(allowed))
+                raise self._fault(f"has no field {{{name}}}; there are: {fields}")
         names = [name for _, name in self.pieces]
         for name in (*self.needs, *(["instruction"] if self.instruction else [])):
             if names.count(name) != 1:

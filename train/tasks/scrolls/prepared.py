@@ -9,8 +9,6 @@ output. The digest covers all that decides the bytes; a folder exists whole or n
 
 import hashlib
 import json
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from bipe.sealing import whole_folder
 from segmenters.align import SEGMENT
 from train.data.store import folder as top
 from train.data.store.writer import ShardWriter
@@ -50,12 +49,12 @@ def prepare_examples(
     limit: maximum per split. Raises DataError for an empty split or an unusable example.
     """
     examples = {split: task.examples(split)[:limit] for split in SPLITS}
-    for split, found in examples.items():
-        if not found:
+    for split, of_split in examples.items():
+        if not of_split:
             raise DataError(f"task {task.name}: split {split} has no examples")
     request = {
         "task": task.name,
-        "examples": {split: _digest(found) for split, found in examples.items()},
+        "examples": {split: _digest(of_split) for split, of_split in examples.items()},
         **encoder.fingerprint(),
     }
     name = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()[:_DIGITS]
@@ -64,8 +63,8 @@ def prepare_examples(
         with writing(out):
             out.mkdir(parents=True, exist_ok=True)
         _build(task.name, examples, encoder=encoder, folder=folder, request=request)
-    told = top.read_top(folder)["truncation"]
-    counts = {split: Counts(**numbers) for split, numbers in told.items()}
+    cut = top.read_top(folder)["truncation"]
+    counts = {split: Counts(**numbers) for split, numbers in cut.items()}
     return Prepared(folder=folder, truncation=counts)
 
 
@@ -77,12 +76,11 @@ def _build(
     folder: Path,
     request: Mapping[str, Any],
 ) -> None:
-    part = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    try:
-        vouched = plain({"tokenizer": encoder.tokenizer.fingerprint()})
-        description = plain({"segmenter": encoder.segmenter.fingerprint()})
-        counts, left_out = {}, {}
-        for split, found in examples.items():
+    vouched = plain({"tokenizer": encoder.tokenizer.fingerprint()})
+    description = plain({"segmenter": encoder.segmenter.fingerprint()})
+    counts, left_out = {}, {}
+    with whole_folder(folder, keep=True) as part:
+        for split, of_split in examples.items():
             writer = ShardWriter(
                 folder=part / name / split,
                 name=name,
@@ -91,7 +89,7 @@ def _build(
                 description={"split": split, **vouched, **description},
             )
             with writer:
-                left_out[split] = asdict(_write(writer, found, encoder))
+                left_out[split] = asdict(_write(writer, of_split, encoder))
             counts[split] = writer.counts
         write_whole(part / top.TOKENIZER, encoder.tokenizer.json)
         source = {**description, "levels": LEVELS, "splits": counts}
@@ -106,13 +104,6 @@ def _build(
                 "sources": {name: source},
             },
         )
-        part.chmod(0o755)  # mkdtemp lets nobody else in
-        part.rename(folder)
-    except BaseException as fault:
-        shutil.rmtree(part, ignore_errors=True)
-        # Another process may have been first: its bytes are the same.
-        if not (isinstance(fault, OSError) and (folder / top.MANIFEST).exists()):
-            raise
 
 
 def _write(writer: ShardWriter, examples: Sequence[Example], encoder: Encoder) -> Counts:

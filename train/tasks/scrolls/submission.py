@@ -37,14 +37,14 @@ def write_predictions(path: Path, predictions: Mapping[str, str]) -> None:
 def write_submission(path: Path, predictions: Mapping[str, Mapping[str, str]]) -> None:
     """Write the predictions of all seven tasks as CSV; DataError if one is missing or not text."""
     faults = list(_tasks(predictions))
-    for task, found in predictions.items():
-        faults += [f"task {task}: {fault}" for fault in _contents(found, ids=None, table=True)]
+    for task, tasks in predictions.items():
+        faults += [f"task {task}: {fault}" for fault in _contents(tasks, ids=None, table=True)]
     refuse_faults(path, faults)
     text = io.StringIO()
     # Quote all: a carriage return inside an answer would otherwise end the row.
     table = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n")
     table.writerow(COLUMNS)
-    table.writerows((task, id, found) for task in TASKS for id, found in predictions[task].items())
+    table.writerows((task, id, tasks) for task in TASKS for id, tasks in predictions[task].items())
     write_whole(path, text.getvalue())
 
 
@@ -63,15 +63,15 @@ def check_submission(
     except UnicodeDecodeError as fault:
         return {}, [f"byte {fault.start} is not UTF-8 ({fault.reason})"]
     whole = path.suffix.lower() == ".csv"
-    held, faults = _table(text) if whole else _object(text, task=task or path.stem)
+    contents, faults = _table(text) if whole else _object(text, task=task or path.stem)
     if whole and not faults:
-        faults = list(_tasks(held))
-    for name, predictions in held.items():
+        faults = list(_tasks(contents))
+    for name, predictions in contents.items():
         expected = (ids or {}).get(name)
         faults += [
             f"task {name}: {fault}" for fault in _contents(predictions, ids=expected, table=whole)
         ]
-    return held, faults
+    return contents, faults
 
 
 def refuse_faults(path: Path, faults: Sequence[str]) -> None:
@@ -84,17 +84,17 @@ def refuse_faults(path: Path, faults: Sequence[str]) -> None:
 
 def _object(text: str, *, task: str) -> Checked:
     try:
-        found, twice = parsed_once(text)
+        loaded, twice = parsed_once(text)
     except (ValueError, RecursionError) as fault:
         return {}, [f"must be JSON: {fault}"]
-    if not isinstance(found, dict):
-        return {}, [f"must be a JSON object from id to prediction, was: {type(found).__name__}"]
-    return {task: found}, [f"task {task}: {named(twice)} more than once"] if twice else []
+    if not isinstance(loaded, dict):
+        return {}, [f"must be a JSON object from id to prediction, was: {type(loaded).__name__}"]
+    return {task: loaded}, [f"task {task}: {named(twice)} more than once"] if twice else []
 
 
 def _table(text: str) -> Checked:
     """Return the predictions of a CSV file by task, and the faults of its form."""
-    held: Held = {}
+    predictions: Held = {}
     faults: list[str] = []
     limit = csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))
     try:
@@ -108,14 +108,14 @@ def _table(text: str) -> Checked:
                 faults.append(f"row {number}: must have {len(COLUMNS)} cells, had: {len(row)}")
                 continue
             task, id, prediction = (row[i] for i in at)
-            if id in held.setdefault(task, {}):
+            if id in predictions.setdefault(task, {}):
                 faults.append(f"row {number}: task {task}: {named([id])} more than once")
-            held[task][id] = prediction
+            predictions[task][id] = prediction
     except csv.Error as fault:
         faults.append(f"must be CSV: {fault}")
     finally:
         csv.field_size_limit(limit)
-    return held, faults
+    return predictions, faults
 
 
 def _tasks(held: Mapping[str, Any]) -> Iterator[str]:
@@ -137,17 +137,17 @@ def _contents(
     wrong = {
         "an id that is not text": [id for id in predictions if not isinstance(id, str)],
         "a prediction that is not text": [
-            id for id, one in predictions.items() if not isinstance(one, str)
+            id for id, text in predictions.items() if not isinstance(text, str)
         ],
         "characters that cannot be written (lone surrogates, or NUL in CSV)": [
-            id for id, one in predictions.items() if unfit.search(f"{id}{one}")
+            id for id, text in predictions.items() if unfit.search(f"{id}{text}")
         ],
     }
     if ids is not None:
-        known, given = {*ids}, {*predictions}
-        wrong["no prediction"] = [id for id in dict.fromkeys(ids) if id not in given]
-        wrong["a prediction but no example"] = [id for id in predictions if id not in known]
-    faults = [f"{named(found)} {rule}" for rule, found in wrong.items() if found]
+        expected, present = {*ids}, {*predictions}
+        wrong["no prediction"] = [id for id in dict.fromkeys(ids) if id not in present]
+        wrong["a prediction but no example"] = [id for id in predictions if id not in expected]
+    faults = [f"{named(faulty)} {rule}" for rule, faulty in wrong.items() if faulty]
     return faults or ([] if predictions else ["there is no prediction"])
 
 

@@ -18,6 +18,7 @@ from train.data.preparing import duplicates
 from train.data.preparing.duplicates import hash_of
 from train.data.preparing.engines import Local
 from train.data.preparing.source import Datatrove, Length, Source
+from train.data.preparing.statistics import SAMPLE_CHARACTERS, Sample
 from train.data.reading import documents as parts
 from train.data.reading.files import JSONL, TextFiles
 from train.data.reading.split import Split
@@ -338,3 +339,9 @@ def test_the_first_of_equal_documents_stays(tmp_path, monkeypatch):
         dropped = entry["duplicates"] + entry["filtered"].get("Length", 0)
         assert dropped + len(ids) == 61 and entry["duplicates"] > 5
     assert "duplicates" in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_the_sample_of_a_document_of_one_segment_is_its_text():
+    sample, text = Sample(), "a" * 5000
+    sample.offer(text, np.array([0, len(text)]), id="whole", split="test")
+    assert sample.best[1]["text"] == text[: 2 * SAMPLE_CHARACTERS]

@@ -11,6 +11,7 @@ from train.cli import main
 from train.data.reading.corpora import KingJamesBible, PackageCode
 from train.data.reading.documents import Bad
 from train.data.reading.files import JSONL, TextFiles
+from train.data.reading.hub import HuggingFace
 from train.data.reading.repositories import Repositories
 from train.data.store.shards import open_dataset
 from train.errors import DataError
@@ -123,6 +124,18 @@ def test_neighbouring_rows_with_a_key_are_a_document(tmp_path, key):
     tolerant = Repositories(of=JSONL(path=path, text_key="content", on_bad="skip"), key=key)
     found = [getattr(each, "rule", None) or each.id for each in tolerant.read()]
     assert found == ["b", "rows apart", "a"]
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+def test_a_repository_of_the_hub_is_not_divided(tmp_path, streaming, monkeypatch):
+    monkeypatch.setattr("train.data.reading.hub.part_size", lambda size: max(1, size // 7))
+    rows = [{"repo": {"number": row // 5}, "text": f"{row}\n"} for row in range(20)]
+    path = write_rows(tmp_path / "rows.jsonl", rows)
+    rows = HuggingFace(path="json", data_files=str(path), streaming=streaming)
+    reader = Repositories(of=rows, key="repo.number")
+    wanted = [(str(n), "".join(f"{row}\n" for row in range(5 * n, 5 * n + 5))) for n in range(4)]
+    parts = [reader.read_part(part) for part in reader.parts()]
+    assert [(each.id, each.text) for part in parts for each in part] == wanted
 
 
 def test_files_are_a_level_of_prepared_data(folder, tmp_path, capsys):

@@ -8,6 +8,7 @@ import os
 import pyarrow as arrow
 import pyarrow.parquet as parquet
 import pytest
+from datasets import Dataset, DatasetDict
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,6 +52,22 @@ def test_every_format_gives_the_same_texts(tmp_path, rows):
     assert texts(Parquet(path=tmp_path)) == TEXTS
     local = HuggingFace(path="json", data_files=str(tmp_path / "a.jsonl"))
     assert texts(local) == TEXTS
+
+
+def test_what_datasets_saved_is_read_by_it_alone(tmp_path, rows):
+    saved = Dataset.from_list(rows)
+    saved.save_to_disk(tmp_path / "one")
+    DatasetDict(train=saved, test=saved.select([1])).save_to_disk(tmp_path / "several")
+    for name in ("one", "several"):
+        folder = str(tmp_path / name)
+        reader = HuggingFace(path=folder)
+        assert texts(reader) == TEXTS
+        parts = [*reader.parts()]
+        assert sum(part.where["last"] - part.where["first"] for part in parts) == len(TEXTS)
+        for other in (TextFiles, JSONL):
+            with pytest.raises(DataError, match=f"path={folder}.*set corpus=datasets"):
+                other(path=folder, pattern="**/*.json").check()
+    assert texts(HuggingFace(path=str(tmp_path / "several"), split="test")) == TEXTS[1:2]
 
 
 def test_only_line_feeds_part_rows_of_json(tmp_path):

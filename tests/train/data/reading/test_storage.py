@@ -21,7 +21,7 @@ from train.data.reading import storage as lines
 from train.data.reading.corpora import PackageCode
 from train.data.reading.documents import Bad, Part, grouped
 from train.data.reading.fields import keeps
-from train.data.reading.files import JSONL, Parquet, TextFiles
+from train.data.reading.files import CSV, JSONL, Parquet, TextFiles
 from train.data.reading.hub import HuggingFace
 from train.disk.manifest import redacted
 from train.errors import DataError
@@ -89,11 +89,11 @@ def test_pieces_of_a_plain_file_are_its_lines(tmp_path_factory, content, data):
         pieces = lines.spans(file, size=size)
         assert sum(bytes_ for _, bytes_ in pieces) == file.size
         found = [
-            (number, offset, held[0])
+            (number, held[0])
             for where, _ in pieces
-            for number, offset, held in lines.lines_of(file, **where)
+            for number, held in lines.lines_of(file, **where)
         ]
-    whole = [(number, at, held[0]) for number, at, held in lines.lines_of(file)]
+    whole = [(number, held[0]) for number, held in lines.lines_of(file)]
     assert found == whole
 
 
@@ -220,11 +220,13 @@ def test_data_sets_of_the_hub(folder, streaming):
     assert in_parts(HuggingFace(**options, limit=50)) == whole[:50]
 
 
-@pytest.mark.parametrize("kind", [JSONL, Parquet, HuggingFace])
+@pytest.mark.parametrize("kind", [JSONL, Parquet, HuggingFace, CSV])
 def test_rows_are_filtered_alike(folder, kind):
     import pyarrow.json
     import pyarrow.parquet
 
+    lines = [f"1-{row},{10 + row}" for row in range(40)]
+    (folder / "1.csv").write_text("\n".join(("text,n", *lines)))
     pyarrow.parquet.write_table(pyarrow.json.read_json(folder / "1.jsonl"), folder / "1.parquet")
     path = {"path": "json", "data_files": str(folder / "1.jsonl")}
     given = path if kind is HuggingFace else {"path": folder / f"1.{kind.__name__.lower()}"}

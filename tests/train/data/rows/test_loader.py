@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from lightning.fabric.utilities import move_data_to_device
 from torch import Tensor
 
 from bipe.loss import IGNORE
@@ -93,14 +94,18 @@ def test_the_global_batch_does_not_depend_on_how_it_is_spread(world, micro):
     spread = [list(loader) for loader in loaders(mixture, world=world, micro=micro, **told)]
     turns = BATCH // (world * micro)
     for step, batch in enumerate(whole):
-        parts = [each[step * turns + turn] for turn in range(turns) for each in spread]
+        split = [each[step].split() for each in spread]
+        assert all(len(parts) == turns for parts in split)
+        parts = [parts[turn] for turn in range(turns) for parts in split]
         for name in ("tokens", "source"):
             joined = torch.cat([getattr(part, name) for part in parts])
             assert torch.equal(joined, getattr(batch, name))
         assert {(part.step, part.rows_after) for part in parts} == {(step, BATCH * (step + 1))}
         count = sum(int((part.targets != IGNORE).sum()) for part in parts)
         assert {part.step_targets for part in parts} == {count}
-        assert batch.source.shape == (BATCH,) and batch.to("meta").tokens.device.type == "meta"
+        assert batch.source.shape == (BATCH,)
+        moved = move_data_to_device(batch, torch.device("meta"))
+        assert moved.tokens.is_meta and moved.step == step and not batch.tokens.is_meta
 
 
 @pytest.mark.parametrize("packing", PACKINGS)
@@ -124,10 +129,11 @@ def test_parts_have_the_positions_of_their_documents(packing):
             for name in ("token", "inter", "intra"):
                 expected = getattr(whole[source], name)[0, tokens]
                 assert torch.equal(getattr(at, name)[row][first], expected), name
-    for batch in loaders(mixture, steps=3, end_row=None)[0]:
+    steps = loaders(mixture, steps=3, end_row=None)[0]
+    for batch in (part for step in steps for part in step.split()):
         carry = Carry.from_columns(batch.carry)
         document = Positions.from_marks(batch.marks, carry=carry, padding=batch.padding).document
-        assert batch.packed == bool((document != document[:, :1]).any())
+        assert batch.packed == (bool((document != document[:, :1]).any()),)
 
 
 @pytest.mark.parametrize("curriculum", CURRICULA)
@@ -167,6 +173,20 @@ def test_closing_the_loader_ends_its_threads():
     next(one), next(other)
     loader.close()
     assert [t for t in threading.enumerate() if t.name == "bipe-rows"] == []
+
+
+def test_iterated_again_it_goes_on_and_refuses_to_begin_anew():
+    """A new epoch of Lightning's is none of ours, which are counted in rows."""
+    _, mixture = sources("concat")
+    (whole,), (parts,) = loaders(mixture), loaders(mixture)
+    first = [batch for _, batch in zip(range(3), parts, strict=False)]
+    parts.close()
+    assert parts.consumed_rows() == first[-1].rows_after
+    assert parts.consumed_rows(unfinished=True) == first[-2].rows_after
+    assert all(map(equal, whole, [*first, *parts]))
+    assert parts.consumed_rows() == len(mixture)
+    with pytest.raises(DataError, match=r"all rows of .* are read, but .* a batch is an optimizer"):
+        next(iter(parts))
 
 
 def equal(one, other):
@@ -249,7 +269,7 @@ def loaded(**options):
         (lambda: staged_to_64((16, 0)), r"curriculum\[0\]\.steps must be at least 1, was: 0"),
         (lambda: Curriculum(stages=[{"length": 1, "no": 3}]), r"\[0\] must be \{length: tokens"),
         (lambda: staged_to_64((4, 1)), r"multiple of row_length / length \(16\), or set rows.bud"),
-        (lambda: some([]), r"source x, split train: has no documents\. Prepare"),
+        (lambda: some([]), r"source x, split train: has no documents: prepare"),
         (lambda: ordered(weights={"pros": 1}), r"pros: no such .* you mean 'prose'\?"),
         (lambda: ordered(weights={"code": -1}), r"code: a weight must be 0 or more, was: -1"),
         (lambda: ordered(weights={"code": 0}), "at least one weight must be above 0"),

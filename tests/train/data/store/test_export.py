@@ -135,8 +135,8 @@ def test_nothing_is_left_of_damaged_data(tmp_path, capsys, format):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ([], "one folder must be given, was: none"),
-        (["a", "b"], "one folder must be given, was: a b"),
+        ([], "one DIR must be given, was: none"),
+        (["a", "b"], "one DIR must be given, was: a b"),
         (["DIR"], "format= must be set"),
         (["DIR", "format=parquet"], "out= must be set"),
         (["DIR", "format=parkett", "out=x"], "format: there is no 'parkett'; did you mean 'parq"),

@@ -30,9 +30,8 @@ from train.data.tokenizing.tokenizers import SAMPLE, Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer, TrainBPE
 from train.errors import DataError
 from train.evals.probes.answers import copy, induction
-from train.evals.probes.haystack import Draw, Texts
 from train.evals.probes.kinds import KINDS
-from train.evals.probes.trials import trial
+from train.evals.probes.trials import Draw, Texts, trial
 from train.fit.handover import files_of_data
 
 texts = st.lists(
@@ -195,7 +194,7 @@ def configured(text):
             {},
             r"added token '<end>' must have id 5, was: \d+",
         ),
-        ({"a.tiktoken": lines_of(RANKS)}, {}, "set pattern to one of gpt2, r50k"),
+        ({"a.tiktoken": lines_of(RANKS)}, {}, "set corpus.tokenizer.pattern to one of gpt2, r50k"),
         ({"a.tiktoken": lines_of(RANKS)}, {"pattern": "("}, "pattern must be a regular expression"),
         ({"gpt2.tiktoken": "YQ==\n"}, {}, "line 1: not BASE64 RANK"),
         ({"gpt2.tiktoken": "\nYQ== x\n"}, {}, "line 2"),
@@ -259,7 +258,7 @@ def test_a_normaliser_whose_offsets_fail_can_be_dropped(tmp_path, monkeypatch):
     made.save(str(tmp_path / "tokenizer.json"))
     fault = lambda fast, _: "shifted" if fast.normalizer else None  # noqa: E731
     monkeypatch.setattr(module, "offset_fault", fault)
-    with pytest.raises(DataError, match=r"shifted. Set normaliser=drop"):
+    with pytest.raises(DataError, match=r"shifted. Set corpus.tokenizer.normaliser=drop"):
         LoadTokenizer(path=tmp_path).build()
     assert LoadTokenizer(path=tmp_path, normaliser="drop").build().fast.normalizer is None
 
@@ -287,7 +286,9 @@ def test_a_tokenizer_that_normalises_is_kept_or_dropped_or_refused(tmp_path, nor
     fast.normalizer = normalizers.Sequence([normaliser])
     fast.save(str(tmp_path / "tokenizer.json"))
     name = type(normaliser).__name__
-    with pytest.raises(DataError, match=rf"normalises text \({name}\).*normaliser=drop"):
+    with pytest.raises(
+        DataError, match=rf"normalises text \({name}\).*corpus\.tokenizer\.normaliser=drop"
+    ):
         LoadTokenizer(path=tmp_path, normaliser="refuse").build()
     tokenizer = LoadTokenizer(path=tmp_path, normaliser="drop").build()
     assert tokenizer.decode(tokenizer.encode_batch(["Aa"])[0][0]) == "Aa"

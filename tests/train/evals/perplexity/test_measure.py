@@ -15,8 +15,7 @@ from train.data.store.shards import open_dataset
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.errors import DataError
 from train.evals.loop import Subject
-from train.evals.perplexity.key_tokens import Evaluator, LongPPL
-from train.evals.perplexity.measure import Perplexity, score
+from train.evals.perplexity.measure import Evaluator, LongPPL, Perplexity, score
 from train.evals.perplexity.protocols import PROTOCOLS, Choice
 from train.evals.rows import LEFT_OUT, Row
 from train.evals.texts import Excerpts, HeldOut
@@ -87,7 +86,7 @@ def test_what_longer_windows_read_is_not_read_again(name, protocol, start_token,
         alone = score(model, texts.stream, at, tokens_per_batch=64)
         counts.append([sum(read)])
         read.clear()
-        found = score(model, texts.stream, at, tokens_per_batch=64, known=known)
+        found = score(model, texts.stream, at, tokens_per_batch=64, earlier=known)
         counts[-1].append(sum(read))
         read.clear()
         np.testing.assert_allclose(found.nll, alone.nll, rtol=1e-5, atol=1e-6)

@@ -11,7 +11,7 @@ from bipe import Decoder
 from bipe.encodings import Flat, RoPE
 from segmenters import Lines, Newline, Sentences
 from train.data.tokenizing.vocabulary import TrainBPE
-from train.evals.probes.haystack import WORDS, Draw, Haystack, Texts
+from train.evals.probes.trials import WORDS, Draw, Haystack, Texts
 
 PHRASES = """Remember the pass key that is hidden in this text. The pass key is 12345. Remember it.
 What is the secret number of river-stone? The secret number of silver-garden is 7654321.

@@ -13,10 +13,9 @@ from tests.train.evals.probes.conftest import Cheat, copies, guesses, hay_for, h
 from train.errors import DataError
 from train.evals.loop import Subject
 from train.evals.probes.answers import CUE, by_position, copied, log_likelihoods, shares_found
-from train.evals.probes.haystack import Draw, Texts
 from train.evals.probes.kinds import KINDS
 from train.evals.probes.measure import COPIES, NAMES, Plan, Probe
-from train.evals.probes.trials import trial
+from train.evals.probes.trials import Draw, Texts, trial
 from train.tasks.arithmetic.symbols import Symbols
 
 

@@ -10,9 +10,8 @@ from hypothesis import given
 
 from segmenters import anchors_from_offsets, mark
 from tests.train.evals.probes.conftest import SEGMENTERS, hay_for, haystack, prose
-from train.evals.probes.haystack import Draw, Texts
 from train.evals.probes.kinds import KINDS
-from train.evals.probes.trials import Room, trial
+from train.evals.probes.trials import Draw, Room, Texts, trial
 
 LENGTHS = [20, 256, 1500]
 

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from train.evals import scoring as metrics
 from train.evals.probes import answers
-from train.evals.scoring import metrics
-from train.evals.scoring.benchmark import benchmark_means, score
-from train.evals.scoring.metrics import rouge, rouge_means
+from train.evals.scoring import benchmark_means, rouge, rouge_means, score
 from train.tasks.scrolls.archives import TASKS
 
 FOLDER = Path(os.environ.get("BIPE_GOLDEN", Path(__file__).parents[3] / "golden"))

@@ -1,14 +1,11 @@
 """Laws of the scores, what cannot be scored, and statistics of predictions, counted by hand."""
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from train.evals.scoring import metrics
-from train.evals.scoring.benchmark import benchmark_means, prediction_statistics, score
-from train.evals.scoring.metrics import ROUGE_TYPES, rouge
+from train.evals import scoring as metrics
+from train.evals.scoring import ROUGE_TYPES, Outputs, benchmark_means, rouge, score
 from train.tasks.scrolls.archives import TASKS
 from train.tasks.scrolls.encoding import Counts
 
@@ -54,26 +51,34 @@ def test_a_mean_needs_all_its_tasks():
     assert benchmark_means({"qmsum": 1.0}) == {"mean": None, "mean_without_quality": None}
 
 
+def outputs(texts, references, **about):
+    """The rows of outputs by measure."""
+    tokens = {id: len(text) // 2 for id, text in texts.items()}
+    about = {"task": "t", "split": "test", "metric": "f1", "ended": {}, "cut": Counts(),
+             "examples": len(texts)} | about  # fmt: skip
+    made = Outputs(texts=texts, references=references, tokens=tokens, **about)
+    return {row.measure.removeprefix("scrolls_"): row.value for row in made.rows()}
+
+
 def test_lengths_are_those_of_predictions_and_of_their_references():
-    found = prediction_statistics(
+    rows = outputs(
         {"a": "two words", "b": " "},
-        {"a": ["one"], "b": ["x y z", "x"], "c": ["not predicted"]},
-        truncated=Counts(examples=2, prompts_cut=1, prompt_tokens_cut=9),
-        tokens={"a": 4, "b": 0},
+        {"a": ["one"], "b": ["x y z", "x"]},
+        ended={"stop": 2},
+        cut=Counts(examples=2, prompts_cut=1, prompt_tokens_cut=9),
     )
-    assert found["empty"] == 0.5
-    assert found["predictions"]["count"] == 2
-    assert found["references"]["count"] == 3
-    words = {"mean": 1.0, "least": 0, "p10": 0.2, "p50": 1.0, "p90": 1.8, "most": 2}
-    assert found["predictions"]["words"] == words
-    assert found["predictions"]["characters"]["most"] == 9
-    assert found["predictions"]["tokens"]["mean"] == 2.0
-    assert found["references"]["characters"]["mean"] == 3.0
-    assert found["truncated"]["prompt_tokens_cut"] == 9
-    assert json.loads(json.dumps(found)) == found
+    assert rows["empty"] == 0.5 and rows["predictions"] == 2
+    assert (rows["ended_by_stop"], rows["ended_by_length"]) == (2, 0)
+    words = {"mean": 1.0, "p10": 0.2, "p50": 1.0, "p90": 1.8, "most": 2}
+    assert {name: rows[f"prediction_words_{name}"] for name in words} == words
+    assert rows["prediction_tokens_mean"] == 2.0
+    assert rows["reference_words_mean"] == pytest.approx(5 / 3)
+    assert (rows["prompts_cut"], rows["prompt_tokens_cut"]) == (1, 9) and "examples" not in rows
+    part = outputs({"a": "one"}, {"a": ["one"]}, examples=3)
+    assert (part["part_score"], part["examples"]) == (100.0, 3) and "score" not in part
 
 
 def test_without_references_or_predictions_nothing_is_made_up():
-    found = prediction_statistics({"a": "x"}, {}, truncated=Counts(), tokens={"a": 1})
-    assert found["references"] == {"count": 0, "characters": None, "words": None}
-    assert prediction_statistics({}, {}, truncated=Counts(), tokens={})["empty"] == 0.0
+    rows = outputs({"a": "x"}, {})
+    assert not any(name.startswith(("reference", "score", "f1")) for name in rows)
+    assert outputs({}, {})["empty"] == 0.0

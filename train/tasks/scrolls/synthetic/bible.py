@@ -28,7 +28,7 @@ class VerseRetrieval(Synthetic):
     def drawn(self, split: str) -> Iterator[Unprompted]:
         documents: dict[str, str] = {}  # a whole book serves many questions: hold it once
         for book, at in _asked(self, split):
-            lines = [f"{one.chapter}:{one.verse} {one.text}\n" for one in book]
+            lines = [f"{verse.chapter}:{verse.verse} {verse.text}\n" for verse in book]
             draw = self.draws("window", book[at].citation)
             text = within(lines, at, characters=self.characters, draw=draw)
             yield Unprompted(
@@ -50,14 +50,14 @@ class MultipleChoice(Synthetic):
     metric: ClassVar[Metric] = "exact_match"
 
     def drawn(self, split: str) -> Iterator[Unprompted]:
-        asked = _asked(self, split)
-        others = [book[at].text for book, at in asked]
-        for book, at in asked:
+        questions = _asked(self, split)
+        others = [book[at].text for book, at in questions]
+        for book, at in questions:
             draw = self.draws("options", book[at].citation)
-            texts = [f"{one.text} " for one in book]
+            texts = [f"{verse.text} " for verse in book]
             sizes = [len(text) for text in texts]
             first, last = window(sizes, at, characters=self.characters, draw=draw)
-            inside = {one.text for one in book[first:last]}
+            inside = {verse.text for verse in book[first:last]}
             options = [book[at].text]
             while len(options) < len(_LETTERS):
                 other = draw.choice(others)
@@ -78,8 +78,8 @@ def _asked(task: Synthetic, split: str) -> list[tuple[list[Verse], int]]:
     places = [
         (book, at)
         for book in task.shared_out(books, split)
-        for at, one in enumerate(book)
-        if one.text in once and len(one.text) >= _SHORTEST
+        for at, verse in enumerate(book)
+        if verse.text in once and len(verse.text) >= _SHORTEST
     ]
     task.draws("order", split).shuffle(places)
     return places
@@ -89,6 +89,6 @@ def _asked(task: Synthetic, split: str) -> list[tuple[list[Verse], int]]:
 def _books() -> tuple[list[list[Verse]], frozenset[str]]:
     """Return the books, and the texts that occur once in the Bible."""
     verses = list(KingJamesBible().verses())
-    counts = Counter(one.text for one in verses)
-    books = [list(found) for _, found in groupby(verses, key=lambda one: one.book)]
+    counts = Counter(verse.text for verse in verses)
+    books = [list(book) for _, book in groupby(verses, key=lambda verse: verse.book)]
     return books, frozenset(text for text, count in counts.items() if count == 1)

@@ -37,14 +37,14 @@ class DocstringSummary(Synthetic):
         left: list[tuple[Document, list[Docstring]]] = []
         for package, path in self.shared_out(places, split):
             for document in reader.read_file(package, path):
-                found = list(docstrings_of(document.text))
-                self.draws("order", document.id).shuffle(found)
-                if found:
-                    left.append((document, found))
-                    yield _drawn(document, found.pop())
-        while left := [(document, found) for document, found in left if found]:
-            for document, found in left:
-                yield _drawn(document, found.pop())
+                docstrings = list(docstrings_of(document.text))
+                self.draws("order", document.id).shuffle(docstrings)
+                if docstrings:
+                    left.append((document, docstrings))
+                    yield _drawn(document, docstrings.pop())
+        while left := [(document, docstrings) for document, docstrings in left if docstrings]:
+            for document, docstrings in left:
+                yield _drawn(document, docstrings.pop())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,13 +45,13 @@ class Synthetic(Task):
         if split not in SPLITS:
             raise DataError(f"split must be one of {', '.join(SPLITS)}, was: {split}")
         wanted, prompt = getattr(self, split), self.template(*_NEEDS)
-        made = list(islice(self.drawn(split), wanted))
-        if len(made) < wanted:
+        drawn = list(islice(self.drawn(split), wanted))
+        if len(drawn) < wanted:
             raise DataError(
-                f"task {self.name}: {split} must be at most {len(made)} with these settings, since "
-                f"examples must differ, was: {wanted}"
+                f"task {self.name}: {split} must be at most {len(drawn)} with these settings, "
+                f"since examples must differ, was: {wanted}"
             )
-        return Examples(groups=[[one] for one in made], prompt=prompt)
+        return Examples(groups=[[example] for example in drawn], prompt=prompt)
 
     def draws(self, *what: object) -> random.Random:
         """Return a random generator for one purpose, named by `what`."""
@@ -61,8 +61,8 @@ class Synthetic(Task):
         """Return the units of a split, shuffled; with at least three units no split is empty."""
         shuffled = list(units)
         self.draws("split").shuffle(shuffled)
-        held = max(1, len(shuffled) // len(_OF_TEN))
-        bounds = {"test": (0, held), "validation": (held, 2 * held), "train": (2 * held, None)}
+        tenth = max(1, len(shuffled) // len(_OF_TEN))
+        bounds = {"test": (0, tenth), "validation": (tenth, 2 * tenth), "train": (2 * tenth, None)}
         return shuffled[slice(*bounds[split])]
 
     def without_end(self, split: str) -> Iterator[Unprompted]:

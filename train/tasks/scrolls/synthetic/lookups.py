@@ -114,13 +114,13 @@ def _drawn(*, id: str, name: str, statement: str, document: str) -> Unprompted:
 
 def lemmas_of(file: Document) -> Iterator[tuple[int, str, str]]:
     """Return (index of the sentence, name, statement) of each lemma whose name occurs once."""
-    found = [
+    lemmas = [
         (at, match[1], " ".join(match[2].split()).removeprefix(": "))
         for at, piece in enumerate(_sentences(file.text))
         if (match := _LEMMA.search(piece))
     ]
-    counts = Counter(name for _, name, _ in found)
-    return (one for one in found if counts[one[1]] == 1)
+    counts = Counter(name for _, name, _ in lemmas)
+    return (lemma for lemma in lemmas if counts[lemma[1]] == 1)
 
 
 def identity(draw: random.Random) -> str:

@@ -1,0 +1,369 @@
+"""Signs by which kinds of text are known: the patterns that detection.py puts in order.
+
+Add a row for a new kind. The patterns read the first characters of a document; "^" and "$" match at
+lines. Each is linear: bounded or possessive repeats, nothing nested.
+"""
+
+import re
+from typing import Final
+
+from segmenters.documents.signs import (
+    Sign,
+    both,
+    either,
+    first_words,
+    first_words_in_any_case,
+    has,
+    has_run,
+    holds,
+    line_begins,
+    sign,
+)
+from segmenters.places import MARKS, UNSPACED, WORD
+
+_LINES = re.MULTILINE
+_ENTRY = r"article|book|booklet|conference|inbook|incollection|inproceedings|manual|misc|online"
+_TIME = r"\d{1,3}:\d\d:\d\d[,.]\d{3}[ \t]*-->"
+_TABLES = (
+    r"(?:OR REPLACE )?(?:TEMP(?:ORARY)? |UNIQUE )?(?:TABLE|VIEW|INDEX|FUNCTION|PROCEDURE|TYPE)"
+)
+_STATEMENT = (
+    rf"CREATE {_TABLES}\b|ALTER TABLE \S|DROP TABLE\b|INSERT INTO \S|DELETE FROM \S"
+    r"|SELECT\s[^\n]{1,200}\sFROM\s|UPDATE \S+ SET "
+)
+_DOCKER = (
+    r"\A(?:[ \t]*+(?:#[^\n]*+|ARG [^\n]*+)?\n){0,40}+FROM[ \t]+[\w./:$@{}-]+"
+    r"(?:[ \t]+(?i:AS)[ \t]+[\w.-]+)?[ \t]*\r?$"
+)
+# Theories in ML, and formulas of TPTP, whose suffixes others share.
+HOL: Final = re.compile(
+    r"^(?:QED|Ancestors|Datatype:)[ \t\r]*$"
+    r"|^val _ = (?:new_theory|export_theory)\b|\bstore_thm\s{0,3}\("
+    r"|^let [\w']{1,60} = (?:time )?(?:prove\w{0,20}|new_definition|new_axiom|define)\s{0,9}[(`]"
+    r"|^(?:needs|loadt) \"[\w/.-]{1,80}\";;",
+    _LINES,
+)
+TPTP: Final = re.compile(
+    r"^[ \t]*+(?:(?:fof|cnf|tff|thf|tcf|qmf)\(\s{0,9}[^,()\n]{1,90},\s{0,9}(?:axiom|hypothesis"
+    r"|definition|assumption|lemma|theorem|corollary|conjecture|negated_conjecture|plain|type"
+    r"|logic|unknown)\b|include\('[^'\n]{1,200}'[^()\n]{0,80}\)\.)",
+    _LINES,
+)
+
+# Tried from the first on: those that are certain, then, unless it is a solution of a problem, those
+# that a solution may hold.
+# fmt: off
+CERTAIN: Final = (
+    sign("template of a conversation", "turns", 1,
+        r"\A\s*+(?:<\|(?:im_start|start_header_id|begin_of_text|system|user|assistant)\|>"
+        r"|(?:<s> ?)?\[INST\]|(?:<bos>)?<start_of_turn>"
+        r"|<\uff5c(?:begin\u2581of\u2581sentence|User)\uff5c>"
+        r"|(?:\*\*)?(?:User|USER|Human)(?:\*\*)?:[ \t\n]"
+        r"(?=(?:[^\n]*+\n)*?\**(?:Assistant|ASSISTANT|AI|Bot)\b))"),
+    # Debian's machine-readable copyright format 1.0, and what older packages begin with.
+    sign("Debian copyright file", "prose", 1,
+        r"\A\s*+(?:Format(?:-Specification)?:[^\n]{0,200}"
+        r"(?:copyright-format|/dep5?\b|CopyrightFormat)"
+        r"|This (?:package was (?:originally )?(?:debianized|put together)|is (?:the )?Debian\b))"),
+    sign("copyright of files", "prose", 1,
+        r"^Files:[^\n]*+\n(?:[ \t]++\S[^\n]*+\n){0,99}+Copyright:",
+        first_words("Files")),
+    sign("notebook", "notebook", 1, r'\A\s*\{\s*"(?:cells|nbformat|metadata)"\s*:'),
+    sign(
+        "diff", "lines", 1, r"\A(?:.*\n){0,60}?(?:diff --git a|Index: \S+\n===|--- \S.*\n\+\+\+ \S)"
+    ),
+    sign("context diff", "lines", 1, r"\A\*\*\* \S[^\n]*\n--- \S"),
+    sign("headers of a message", "markup", 1,
+        r"(?i)\A\s*(?:From \S[^\n]*\n)?"
+        r"(?:[A-Za-z][A-Za-z0-9-]*:(?:[ \t][^\n]*)?\n(?:[ \t]+\S[^\n]*\n)*)*?"
+        r"(?:Message-ID|Received|Subject|From|Metadata-Version|MIME-Version):[ \t][^\n]*\n"
+        r"(?:[ \t]+\S[^\n]*\n)*[A-Za-z][A-Za-z0-9-]*:"),
+    sign("JSON or XML", "code", 1,
+        r"(?i)\A\s*+(?:\{\s*+\"[^\"\n]{1,200}\"\s*+:|\[\s*+(?:[\[{]|\"[^\"\n]{0,200}\"\s*+[],])"
+        r"|<\?xml(?![^>]*>\s*<(?:!doctype )?html)|<(?!html)[A-Za-z][\w:.-]*\s+xmlns"
+        r"|<(?:project|svg|configuration|plist)\b)"),
+    sign("HTML document", "html", 1,
+        r"(?i)\A\s*+(?:<\?xml[^<>]*+>\s*+)?(?:<!--[^>]*+>\s*+)?<(?:!doctype html|html\b)"),
+    sign("SubRip", "lines", 1, rf"\A\ufeff?\s*+\d+[ \t]*\r?\n{_TIME}"),
+    sign("WebVTT", "lines", 1, r"\A\ufeff?WEBVTT\b"),
+    sign("Advanced SubStation", "lines", 1, r"\A\ufeff?\[Script Info\]"),
+    sign("gettext catalogue", "lines", 3,
+        r"^(?:#~ )?msg(?:id|str) \"",
+        first_words("msgid msgstr #~")),
+    sign("BibTeX file", "lines", 1,
+        rf"(?i)\A(?:[ \t]*+(?:%[^\n]*+)?\r?\n){{0,40}}+@(?:{_ENTRY}|string|comment)\s*\{{"),
+    sign("BibTeX entries", "lines", 2,
+        rf"(?i)^@(?:{_ENTRY}|(?:phd|master)sthesis|techreport)\s*\{{[^\s,]+,[ \t\r]*$",
+        has("@")),
+    sign("iCalendar", "lines", 1, r"\A\s*+BEGIN:VCALENDAR\b"),
+    sign("vCard", "lines", 1, r"\A\s*+BEGIN:VCARD\b"),
+    sign("LDIF", "lines", 1, r"\A(?:(?:#[^\n]*+|version: 1)?\r?\n){0,40}+dn::? \S"),
+    sign("git log", "lines", 1, r"\Acommit [0-9a-f]{40}\b[^\n]*\n(?:Merge:|Author:|tree )"),
+    sign("Dockerfile", "lines", 1, _DOCKER),
+    sign("Gherkin", "lines", 1, r"\A(?:[ \t\r]*+(?:[#@][^\n]*+)?\n){0,40}+[ \t]*Feature:[ \t]"),
+    sign("GenBank", "lines", 1, r"\ALOCUS {2,}\S"),
+    sign("FASTA", "lines", 1, r"\A>\S[^\n]*\n[A-Za-z*-]{20,}\r?\n[A-Za-z*>-]"),
+    sign("SQL", "lines", 2,
+        rf"(?i)^(?:{_STATEMENT})",
+        first_words_in_any_case("CREATE ALTER DROP INSERT DELETE SELECT UPDATE")),
+    sign("LaTeX document", "latex", 1,
+        r"^[ \t]*+\\document(?:class|style)|^[ \t]*+\\begin\{document\}",
+        has("\\")),
+    sign("TPTP", "tptp", 1, TPTP.pattern, first_words("fof cnf tff thf tcf qmf include")),
+    sign("Agda", "agda", 1, r"^open import [A-Z]|^\{-# OPTIONS --", first_words("open {-#")),
+    sign("Isabelle theory", "isabelle", 1,
+        r"^theory\s+[\w\"']+\s+imports\b|\\<(?:open|Rightarrow)>",
+        either(first_words("theory"), holds("\\<"))),
+    sign("Metamath comment", "metamath", 1, r"\A\s*+\$\(\s(?:[^$]|\$(?!\)))*+\$\)\s"),
+    # After a line end or another statement: "the sum $a + b $." in a solution is none.
+    sign("Metamath", "metamath", 2,
+        r"(?:^|\$[.}{)])[ \t]*+\s?[ \t]*+(?:[\w.-]{1,60}[ \t]+\$[aefp]|\$[cvd])\s"
+        r"[^$]{1,400}?\s\$[.=](?!\S)",
+        has("$")),
+)
+PROOFS: Final = (
+    sign("HOL", "hol", 2,
+        HOL.pattern,
+        either(first_words("QED Ancestors Datatype val let needs loadt"), holds("store_thm"))),
+    sign("Mizar", "mizar", 1, r"^[ \t]*+environ[ \t\r]*$", first_words("environ")),
+    sign("Lean", "lean", 1,
+        r"^/-!\s|^(?:public )?(?:meta )?import (?:Mathlib|Lean|Std|Batteries|Aesop)\b"
+        r"|:= by[ \t]*$",
+        either(first_words("/-! import public meta"), holds(":= by"))),
+    sign("Coq", "coq", 1,
+        r"^[ \t]*+(?:(?:From [\w.]+ )?Require (?:Import|Export)\b[^\n]*\.|Qed\."
+        r"|Proof\.(?: [a-z][^\n]{0,200}\. (?:Qed|Defined)\.)?)[ \t\r]*$",
+        both(has("."), first_words("From Require Qed Proof"))),
+    sign("Coq definitions", "coq", 2,
+        r"^[ \t]*+(?:Definition|Inductive|Fixpoint|Notation|Ltac)\b.*:=",
+        both(holds(":="), first_words("Definition Inductive Fixpoint Notation Ltac"))),
+    sign("manual page", "markup", 3,
+        r"^[.'](?:TH|SH|SS|PP|LP|TP|IP|RS|RE|B|I|BR|IR|RB|nf|fi|br|sp|de|Dd|Dt|Os|Sh|Ss|Nm|Nd"
+        r"|Pp|It|Bl|El|Bd|Ed|Fl|Ar|Op|Xr|so|\\\")(?:[ \t\r]|$)",
+        line_begins(".'")),
+    sign("Isabelle", "isabelle", 2,
+        r"^[ \t]*+(?:proof \(|by \(|qed[ \t\r]*$|lemma \w+: \")",
+        first_words("proof by qed lemma")),
+    sign("LaTeX", "latex", 2,
+        r"\\(?:begin|end)\{(?:proof|theorem|lemma|equation|align|section)\*?\}",
+        has("\\")),
+)
+# Signs that also occur in the strings and comments of code.
+FENCES: Final = sign("fences", "markdown", 2, r"^ {0,3}(?:```|~~~)", has("`~"))
+COMMANDS: Final = sign(
+    "LaTeX commands", "latex", 8, r"\\(?<![\\\w]\\)[A-Za-z]{3,20}\*?\{[^{}\\\n]{1,80}\}", has("\\")
+)
+TAGS: Final = sign("tags", "html", 4, r"(?i)</(?:p|div|li|td|tr|span|a|h[1-6])>", holds("</"))
+CHAINS: Final = (
+    sign("chain of equations", "arithmetic", 3,
+        r"^(?=[^\n]{0,40}\d)[\d()+*/. -]++=[\d()+*/=. -]++$",
+        has("=")),
+    sign("numbered steps", "chain_of_thought", 2, r"^[*# \t]*+Step \d+", holds("Step ")),
+)
+# fmt: on
+ALL: Final = (*CERTAIN, *PROOFS, FENCES, COMMANDS, TAGS, *CHAINS)
+# "ANN: Then we ...", "[10:15] <ann> then": a name, and words in small letters. Behind a time, names
+# may also be numbers of telephones and begin with emoji; small letters of ASCII are levels of logs.
+SAID: Final = re.compile(
+    rf"^(?:(?P<name>[^\W\d_a-z][{WORD}.'-]{{0,20}}(?: [^\W\d_a-z][{WORD}.'-]{{0,20}}){{0,3}})"
+    rf"(?::[ \t]|\uff1a)"
+    rf"(?=[^\n]*[^\W\d_A-Z](?:[^\W\d_A-Z]|[{MARKS}])[^\n]* |[^\n]*[{UNSPACED}]{{2}})"
+    r"|\[?(?:\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4},?[ T])?\d{1,2}:\d\d(?::\d\d)?(?: ?[AP]M)?\]?(?: -)?"
+    r"[ \t]{1,4}(?P<nick><[^>\n]{1,30}>|\*|(?:[A-Z]|\+\d|[^\0-\x7f])[^\n:<>=\[\]{}]{0,30}:))",
+    _LINES,
+)
+# Solutions of problems in mathematics: what only they hold, formulas, and what only papers hold.
+SOLUTION: Final = re.compile(
+    r"\\boxed\b|\[asy\]|^</?think>"
+    r"|<<[\d .,*/+()%-]{1,80}=[^<>\n]{1,40}>>|^#{4} \$?-?[\d,.]+%?[ \t]*\Z"
+    r"|^(?:\*\*)?Final Answer\b",
+    _LINES,
+)
+# Without one of these and of "\\" and "$", no text is a solution.
+OF_SOLUTIONS: Final = ("[asy]", "think>", "<<", "####", "Final Answer")
+# A text that reasons ends with its answer, or at least concludes; its lines and sentences before
+# that begin as steps do, or tell what changes.
+ANSWER: Final = re.compile(
+    r"(?i)(?:\b(?:answer|result|final (?:value|state|position|order)|outcome)\b[^.\n]{0,60}?"
+    r"(?:\b(?:is|are|equals)\b|[=:])|^A(?:nswer)?:)[^\n]{1,80}\s*\Z",
+    _LINES,
+)
+CONCLUSION: Final = re.compile(
+    r"(?i)^[ \t]*+(?:so|thus|hence|therefore|in the end|at the end|finally|in total|which means)"
+    r"[, ][^\n]{1,160}\s*\Z",
+    _LINES,
+)
+LONGEST_ANSWER: Final = 300
+STEP: Final = re.compile(
+    r"(?:^[ \t]*+(?:[-*>][ \t]+|\(?\d{1,2}[.):][ \t]+)?|[.!?:][ \t]+)"
+    r"(?:(?i:let's|let us|first|second|third|then|next|now|after|so|thus|hence|therefore|finally"
+    r"|since|because|initially|at the start|start|begin|step|swap|move|we|given|adding|subtracting"
+    r"|multiplying|dividing)\b"
+    r"|[(\[]*+[-\w.,]{1,20}[)\]]*+[ \t]*(?:[-+*/\u00d7\u00f7x][ \t]*[(\[]*\w|=)|=[ \t]*\S)"
+    r"|^[ \t]*+[\w ]{1,20}[:=] ?[\w ]{1,20}, [\w ]{1,20}[:=]"
+    r"|\b(?:now|swaps?|swapped|trades?|exchange[ds]?|moves|gives|takes|puts|becomes|we get|we have"
+    r"|which (?:is|gives|makes|equals))\b",
+    _LINES,
+)
+SENTENCE_END: Final = re.compile(r"[.!?](?= +\S)")
+FORMULA: Final = re.compile(
+    r"(?:^|[\s(*:])\\[\[(](?=[\s\w\\({|<>+-])|(?:^|\s)\$\$(?!\$)"
+    r"|\\(?:d?frac|sqrt|cdot|times|leq?|geq?|text|sum|angle|pi)(?![A-Za-z])"
+    r"|(?<![^\s(\[*:-])\$(?![\d,.]+[\s$]|\{)[^$\n]{1,120}\$(?![\w$(/{])",
+    _LINES,
+)
+OF_DISPLAYS: Final = ("\\[", "$$", "[asy]", "\\begin{", "```")  # one of them is in each
+DISPLAY: Final = re.compile(
+    r"\\\[(?:[^\\]|\\(?!\])){0,3000}+\\\]|\$\$[^$]{1,3000}+\$\$|\[asy\][^\[]{0,5000}+\[/asy\]"
+    r"|^\\begin\{(align|gather|equation|cases|array)(\*?)\}[^$]{0,3000}?\\end\{\1\2\}"
+    r"|^```[^`]{0,5000}+```",
+    _LINES,
+)
+PAPER: Final = re.compile(
+    r"\\(?:(?:sub)*section|chapter|cite[a-z]?|label|(?:eq)?ref|usepackage|newcommand|maketitle|input"
+    r"|begin\{(?:theorem|lemma|proof|proposition|definition|abstract|document|corollary|remark))\b"
+)
+
+# Points of the formats of running text, and their signs; each counts up to three times.
+# fmt: off
+FORMATS: Final[dict[str, tuple[tuple[int, Sign], ...]]] = {
+    "markdown": (
+        (2, sign("markdown", "markdown", 1,
+                r"(?:\A|(?<=\n)[ \t]*\r?\n)#{1,6} \S[^\n]*\n(?!#(?!#))",
+                has("#"))),
+        (2, sign("markdown", "markdown", 1, r"^\[[^\]\n]{1,80}\]: \S", holds("]:"))),
+        (2, sign("markdown", "markdown", 1, r"\[[^\]\n]{1,80}\]\([^)\s]|!\[", holds("](", "!["))),
+        (2, sign("markdown", "markdown", 1, r"^ {0,3}(?:```|~~~)", has("`~"))),
+        (1, sign("markdown", "markdown", 1,
+                r"\*\*(?<![\w*]\*\*)[^\s*][^*\n]{0,80}\*\*(?![\w*])|`(?<!``)[^`\n]{1,60}`(?![`_])",
+                either(holds("**"), has("`")))),
+        (4, sign("markdown", "markdown", 1,
+                r"\A---[ \t]*\n(?=[\w-]{1,40}:)|^\|?[ \t]*:?-{3,}:?[ \t]*\|[-:| \t]*$",
+                holds("---"))),
+        (1, sign("markdown", "markdown", 1,
+                r"^[^\s=-][^\n]{1,80}\n(?:={3,80}|-{3,80})[ \t\r]*$|^#{1,6} \w",
+                either(has("#"), holds("\n===", "\n---")),
+            ),
+        )),
+    "rst": (
+        (3, sign("rst", "rst", 1,
+                r"^[ \t]*+\.\. (?:[\w:-]{1,40}::|_[^\n:]{1,80}:|\[[\w#*]{1,20}\]|\|[^|\n]{1,40}\|)",
+                holds(".. "))),
+        (2, sign("rst", "rst", 1, r"``(?<!```)(?:[^`'\n]|'(?!')){1,80}+``(?!`)", holds("``"))),
+        (1, sign("rst", "rst", 1, r"::[ \t]*\r?\n[ \t]*\r?\n[ \t]", holds("::"))),
+        (3, sign("rst", "rst", 1,
+                r":[a-z:]{2,20}:`[^`\n]{1,80}`|`[^`\n]{1,120}>`_",
+                holds(":`", ">`_"))),
+        (1, sign("rst", "rst", 1,
+                r"^[^\s][^\n]{1,80}\n([=~^\"*+#.'-])\1{3,80}[ \t]*$",
+                has_run("=~^\"*+#.'-"),
+            ),
+        )),
+}
+
+# fmt: on
+# What begins a block of reStructuredText at the left edge; docstrings of code have it too.
+DIRECTIVE: Final = re.compile(r"(?:\A|(?<=\n)[ \t]*\r?\n)\.\. [a-z][\w:-]{1,40}::(?=[ \t\r\n]|\Z)")
+
+# Letters with their marks, which are no letters to Python: Hindi has vowels of that kind. Left out
+# are white space, digits, ASCII and Latin-1 punctuation, symbols, private characters, emoji.
+_LETTER = (
+    r"[^\s\d_\x00-\x1f!-/:-@\[-`{-\u00a9\u00ab-\u00b4\u00b6-\u00b9\u00bb-\u00bf\u00d7\u00f7"
+    r"\u2000-\u200b\u200e-\u2bff\u2e00-\u2e7f\u3000-\u3004\u3007-\u3020\u3030\u303d-\u303f"
+    r"\ud800-\uf8ff\ufe10-\ufe1f\ufe30-\ufe6f\uff00-\uff20\ufff0-\uffff\U0001f000-\U0001faff]"
+)
+# Words with at most some punctuation around them, four in a row: what people write, code rarely.
+_WORD = (
+    rf"[\"'(\u201c\u2018*_`]{{0,2}}{_LETTER}{{1,40}}(?:['\u2019-]{_LETTER}{{1,40}}){{0,4}}+"
+    r"[,;:.!?)\"'\u201d\u2019*_`]{0,9}(?!\S)"
+)
+RUNNING: Final = re.compile(
+    rf"(?<!\S){_WORD}(?:[ \t]++{_WORD}){{3,}}+"
+    # Scripts without spaces between words.
+    r"|[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u2e80-\ud7ff\uf900-\ufaff\uff00-\uff9f]{6,}+"
+)
+# A block of any language in Markdown.
+FENCED: Final = re.compile(
+    r"^ {0,3}(?:```[^`\n]*+\n(?:(?! {0,3}```)[^\n]*+\n){0,2000}+ {0,3}```"
+    r"|~~~[^\n]*+\n(?:(?! {0,3}~~~)[^\n]*+\n){0,2000}+ {0,3}~~~)[`~]*+[ \t\r]*$",
+    _LINES,
+)
+# What these begin is no text of the document if it is code, and a heading or an item if it is not.
+COMMENT: Final = re.compile(
+    r"^[ \t]*+(?:#(?!\+|(?:let|set|show|import|figure)\b)|//|/\*|\*|;|--|%"
+    r"|'|!|\"|<!--|\(\*|\{-|(?i:@?rem\b|dnl\b|::))[^\n]*+",
+    _LINES,
+)
+# What is written between words.
+INSERTED: Final = re.compile(r"\$[^$\n]{1,200}\$|https?://\S++|\S{1,80}@\S++")
+WITHOUT_ADDRESSES: Final = re.compile(r"\$[^$\n]{1,200}\$|https?://\S++")
+# Lines that prose does not have, and lines that it rarely has (verse ends with semicolons).
+CODE: Final = re.compile(
+    r"^[ \t]*+(?:#!|#include\b|#define\b|#if(?:n?def)?\b|import [\w.]+(?: as \w+)?;?[ \t\r]*$"
+    r"|from [\w.]+ import\b|(?:package|using) [\w.:]+;|(?:async )?def \w+\("
+    r"|class \w+[^\n]*[:{][ \t\r]*$"
+    r"|func \w+\(|(?:pub )?fn \w+|function\b[^\n]*\{[ \t\r]*$|(?:public|private|static) [^\n]*[;{]"
+    r"|return\b[^\n]*[;)\]][ \t\r]*$|elif\b|(?:if|for|while|switch) ?\([^\n]*\{[ \t\r]*$"
+    r"|(?:var|let|const) \w+ =|@\w+(?:\.\w+)*(?:\([^\n]*\))?[ \t\r]*$|raise \w+|self\."
+    r"|\w+(?:\.\w+)* = [^\n]*[\w)\]}'\"][ \t\r]*$|__\w+__|//|\*/|/\*|(?:my|our) [$@%]\w+|sub \w+"
+    r"|(?:typedef|struct|enum|namespace|template|extern|const|inline)\b[^\n]*[{;<>,)][ \t\r]*$"
+    r"|[\w.]+\([^\n]*\);[ \t\r]*$|[^\n]*<<'\w+';|(?:end|fi|done|esac|then|else)[ \t\r]*$)",
+    _LINES,
+)
+# Few of these are in prose.
+ODD_IN_PROSE: Final = "0123456789#$%&*+/<=>@[\\]^_`{|}~"
+# What a line of code begins with, or else holds; and what a comment begins with.
+_CODE_WORDS = """
+    import from package using async def class func pub fn function public private static return
+    elif if for while switch var let const raise self my our sub typedef struct enum namespace
+    template extern inline end fi done esac then else
+"""
+CODE_WORDS: Final = frozenset(_CODE_WORDS.split())
+CODE_BEGINS: Final = frozenset("#@/*_")
+IN_CODE: Final = (" = ", ");", "<<'")
+COMMENT_BEGINS: Final = frozenset("#/*;-%'!\"<({:@rRdD")
+YAML: Final = re.compile(
+    r"^[ \t]*+(?:- )?[\w.\"'/@-]{1,60}:(?:[ \t]+\S{0,80}[^\n]{0,60}[^.\n])?[ \t\r]*$"
+    r"|^[ \t]*+- \S+$",
+    _LINES,
+)
+SETTING: Final = re.compile(
+    r"^[ \t]*+(?:\[[\w. \"-]{1,60}\]|[\w.-]{1,40}[ \t]*=[^\n]*)[ \t\r]*$", _LINES
+)
+_MONTHS = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}"
+_DAYS = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6}"
+_CLOCK = r"\d{1,2}:\d{2}:\d{2}"
+_DATE = (
+    r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}"
+    rf"|\d{{1,2}}[-/ ]{_MONTHS}[-/ ]\d{{2,4}}|{_MONTHS}[ ]{{1,2}}\d{{1,2}},?(?:[ ]\d{{4}})?)"
+)
+_STAMPS = "|".join(
+    (
+        rf"{_DATE}(?:T|[ ]{{1,2}}|[:,\-][ ]?|[ ]at[ ]){_CLOCK}",
+        rf"{_DAYS}[ ,]{{1,2}}{_MONTHS}[ ]{{1,2}}\d{{1,2}}[ ](?:\d{{4}}[ ])?{_CLOCK}",
+        rf"{_DAYS},[ ]\d{{1,2}}[ ]{_MONTHS}[ ]\d{{4}}[ ]{_CLOCK}",
+        r"\d{8}[-T ]\d{2}:?\d{2}:?\d{2}(?!\d)",
+        rf"\d{{2}}[-.]\d{{2}}[ ]{_CLOCK}",
+        rf"{_CLOCK}(?:[.,:]\d{{1,9}})?(?=[\s\]|)>,-])",
+        r"[IWEF]\d{4}[ ]\d{2}:\d{2}",
+        r"\[[ ]{0,9}\d{1,9}\.\d{3,9}\]",
+        r"1\d{9}(?:\.\d{1,9}|\d{3})?(?=[\s\]|,])",
+        r"\d{6}[ ]\d{6}[ ]\d{1,9}[ ]",
+    )
+)
+# An address, a host, a level, a priority, a thread: what may be in front of a time.
+_FRONT = r"(?:[\[(<\"']{0,2}+[\w.:/@%#*+-]{1,60}+[\])>\"',;|]{0,2}+[ \t|]{1,3}+)"
+# A line of a log: it begins with a time, behind a few words at most.
+STAMPED: Final = re.compile(
+    rf"[\[(<\"'|]{{0,2}}(?:{_STAMPS})|{_FRONT}{{1,5}}?[\[(\"]?(?:{_STAMPS})"
+)
+NOT_BLANK: Final = re.compile(r"^[ \t]*+[^\s]", _LINES)
+LATEX: Final = re.compile(
+    r"\\(?:documentclass|documentstyle|section\*?\{|maketitle|begin\{(?:abstract|document|figure|"
+    r"equation|theorem|itemize|table)\*?\})"
+)
+PANDOC: Final = re.compile(
+    r"\A\s*---\n(?:abstract|address|author|bibliography|title):|\{#|reference-type=|\[@"
+    r"|^#{1,6} \w|^[=-]{4,}[ \t]*$",
+    _LINES,
+)

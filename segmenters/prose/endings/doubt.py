@@ -1,0 +1,217 @@
+"""A doubt (a place where a sentence may end), and the ordered tables of rules that decide it.
+
+    Table    rules in order; the first whose `when` is true of the doubt decides
+    Rule     name, when (Doubt -> bool), and ends: True, False, a further table, or Doubt -> bool
+
+The last rule of a table is true of every doubt. What a rule asks is computed once per doubt, and
+only if it is asked. Only a window of the text before the place is read, and its first visible
+character; the next word by option.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, Generic, NamedTuple, TypeVar, overload
+
+from segmenters.prose import signs
+from segmenters.prose.endings import ahead
+from segmenters.prose.endings.habits import Habits
+from segmenters.prose.endings.language import ANY, languages
+
+# How far back the word before a period is searched, in characters.
+WINDOW = ahead.WINDOW
+QUOTES = "\"'`*_\u2018\u201c\u201e\u00ab\u00bb"
+OPENERS = QUOTES + "([{\u00bf\u00a1\u2014\u2013-" + signs.BULLETS
+# More words than these before an abbreviation, or characters, are enough for a sentence.
+_FEW_WORDS = 3
+# Articles that lose their vowel in French and Italian: "l'art. 5".
+_ELIDED = re.compile(r"(?:[dl]|\w{1,3}ll|un|qu)['\u2019](?=\w)", re.IGNORECASE)
+_LONGEST_ARTICLE = 3
+
+T = TypeVar("T")
+
+
+class _Asked(Generic[T]):
+    """A property that is computed when it is first asked (functools.cached_property locks)."""
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self.compute, self.name, self.__doc__ = compute, compute.__name__, compute.__doc__
+
+    @overload
+    def __get__(self, doubt: None, kind: type) -> _Asked[T]: ...
+    @overload
+    def __get__(self, doubt: object, kind: type) -> T: ...
+    def __get__(self, doubt: object | None, kind: type) -> _Asked[T] | T:
+        if doubt is None:
+            return self
+        value: T = self.compute(doubt)
+        doubt.__dict__[self.name] = value
+        return value
+
+
+class Doubt:
+    """What is around a candidate of the scan.
+
+    `text`, `match`: the candidate in the text; `start`: where its signs start; `run`: its
+    terminators with what closes behind them; `before`, `tail`: the character and the window before
+    them; `gap`: the white space behind; `place`: where the next sentence would start, with the
+    character `following`; `last`: where the current one starts.
+    `next_word`: whether the next word may be read; `habits`: how sentences begin in this text;
+    `language`: a code, or ANY if only the text shows it.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        match: re.Match[str],
+        place: int,
+        last: int,
+        *,
+        next_word: bool,
+        habits: Habits,
+        language: str = ANY,
+    ) -> None:
+        self.text, self.match, self.place, self.last = text, match, place, last
+        self.next_word, self.habits, self.language = next_word, habits, language
+        self.start = start = match.start()
+        self.following, self.before = text[place], text[start - 1 : start]
+        self.tail = text[start - WINDOW : start] if start > WINDOW else text[:start]
+        self.unmarked = False
+        if match.lastgroup == "simple":
+            self.gap = match["simple"]
+            self.run = text[self.start : place - len(self.gap)]
+        elif match["gap"] is not None:
+            self.run = text[self.start : min(place, match.start("spaced"))]
+            whole = place == match.end()
+            self.gap = match["gap"] if whole else text[self.start + len(self.run) : place]
+        else:
+            self.unmarked = True
+            self.gap, self.run = match["unmarked"] or "", match[0]
+
+    @property
+    def apart(self) -> bool:
+        """Return whether white space is before the signs, as in tokenised text, or nothing."""
+        return not self.before or self.before.isspace()
+
+    @_Asked
+    def attached(self) -> str:
+        """Return what is between the last space and the signs."""
+        return self.tail.rpartition(" ")[2]
+
+    @_Asked
+    def words(self) -> list[str]:
+        """Return what is before the word, its last word apart; then the word with its openers."""
+        return self.tail.rsplit(None, 2)
+
+    @_Asked
+    def earlier(self) -> list[str]:
+        return self.words[:-1]
+
+    @_Asked
+    def previous(self) -> str:
+        """Return the word before the word; empty if the window ends there."""
+        return self.words[-2] if len(self.words) > 1 else ""
+
+    @_Asked
+    def bare_previous(self) -> str:
+        """Return the word before the word, without brackets that open."""
+        return self.previous.lstrip("([")
+
+    @_Asked
+    def word(self) -> str:
+        """Return the word before the signs, without what opens before it and its article."""
+        word = self.words[-1]
+        if not word[0].isalnum():
+            word = word.lstrip(OPENERS)
+        return without_article(word)
+
+    @_Asked
+    def lower(self) -> str:
+        return self.word.lower()
+
+    @_Asked
+    def upper(self) -> bool:
+        """Return whether the next character may start a sentence: a capital or a quote."""
+        return self.following.isupper() or self.following in QUOTES
+
+    @_Asked
+    def enough(self) -> bool:
+        """Return whether enough was said for a sentence."""
+        start, last = self.start, self.last
+        return start - last > WINDOW or len(self.text[last:start].split()) > _FEW_WORDS
+
+    @_Asked
+    def starts(self) -> bool | None:
+        """Return whether the next word often starts a sentence; None: it is not read."""
+        if not self.next_word:
+            return None
+        begins = self.upper or self.following.islower()
+        return begins and ahead.starts_sentence(self.text, self.place)
+
+    @_Asked
+    def small(self) -> int:
+        """Return by how many small letters outnumber capitals at starts of sentences."""
+        return self.habits.small(self.start)
+
+    def speaks(self, codes: Collection[str]) -> bool:
+        """Return whether the text is in one of these languages, as far as is known."""
+        if self.language != ANY:
+            return self.language in codes
+        return not self.languages.isdisjoint(codes)
+
+    @_Asked
+    def languages(self) -> frozenset[str]:
+        """Return the languages that the text shows."""
+        return languages(self.text, self.start)
+
+    def shows(self, pattern: re.Pattern[str]) -> bool:
+        """Return whether the next word may be read, and fits the pattern."""
+        return self.next_word and ahead.shows(pattern, self.text, self.place)
+
+
+def without_article(word: str) -> str:
+    """Return a word without an article that lost its vowel: "art" of "l'art"."""
+    if len(word) > _LONGEST_ARTICLE and ("'" in word or "\u2019" in word):
+        return _ELIDED.sub("", word, count=1)
+    return word
+
+
+class Rule(NamedTuple):
+    """One row of a table; `name` says what the rule sees."""
+
+    name: str
+    when: Callable[[Doubt], bool]
+    ends: bool | tuple[Rule, ...] | Callable[[Doubt], bool]
+
+
+Table = tuple[Rule, ...]
+
+
+def otherwise(doubt: Doubt) -> bool:
+    """Be true of every doubt: the last rule of a table."""
+    return True
+
+
+def ruling(doubt: Doubt, table: Table) -> tuple[str, bool]:
+    """Return the name of the rule that decides, and whether the sentence ends."""
+    for name, when, ends in table:
+        if when(doubt):
+            if ends is True or ends is False:
+                return name, ends
+            return ruling(doubt, ends) if isinstance(ends, tuple) else (name, ends(doubt))
+    raise AssertionError(f"no rule is true of {doubt.text[doubt.last : doubt.place]!r}")
+
+
+def names(table: Table) -> Iterator[str]:
+    """Yield the names of the rules that decide, in order."""
+    for rule in table:
+        if isinstance(rule.ends, tuple):
+            yield from names(rule.ends)
+        else:
+            yield rule.name
+
+
+def is_blank_line(gap: str) -> bool:
+    """Return whether white space holds a blank line or a separator of paragraphs."""
+    return gap.count("\n") > 1 or gap.count("\r") > 1 or "\u2029" in gap

@@ -1,0 +1,197 @@
+"""Whether a sentence ends behind a single letter: a symbol (x, the set S, answer B) or an initial.
+
+A letter is a symbol next to a sign of mathematics, behind a word that names or places symbols ("the
+set S", "the answer is B"), or where it stood alone before, without a period, as no initial does.
+Among other symbols it rather is one, too, unless names stand there ("a theorem of E. Noether"). A
+small letter is no initial, but may abbreviate. Only a window of the text before it is read.
+"""
+
+import re
+
+from segmenters.prose import word_lists
+from segmenters.prose.endings.doubt import Doubt, Rule, Table, otherwise
+
+# How far back other letters are searched, in characters.
+_WINDOW = 400
+_LONGEST_WORD = 24
+# Signs next to which a letter is a symbol, and a relation between symbols.
+_SIGN = re.compile(r"[=<>+*/|\\^$\u00d7\u2190-\u22ff\u27c0-\u2aff]")
+_RELATION = re.compile(r" [=<>+] |[\u2190-\u22ff\u27c0-\u2aff]")
+_APART = re.compile(r"[\s(\[]([A-Za-z])(?=[\s,;:.)\]])")
+_STOPS = (".", "!", "?")
+_CHOOSING = word_lists.PLACING - word_lists.BINDING
+_MARKING = word_lists.SYMBOLS | _CHOOSING
+# Letters that are words in the languages of `BINDING`, of Slavic ones also, and at the start of a
+# sentence.
+_FEW_WORDS, _WORDS = frozenset("Iaioey"), frozenset("AIOEYaioeyuvwzks")
+_FIRST_WORDS = frozenset("AIOEYUVWZKSaioeyuvwzks")
+# Small letters that hardly abbreviate: some of Latin, vowels that are words, and Greek ones.
+_PLAIN = frozenset(
+    "xyjwqi\u00e0\u00e1\u00e8\u00e9\u00ed\u00e5\u00f6\u00f8\u00fa\u044f\u0454\u044e"
+    "\u03b1\u03b2\u03b3\u03b4\u03b5\u03b6\u03b8\u03bb\u03be\u03c1\u03c4\u03c6\u03c8\u03c9"
+)
+# Of the words that name symbols, those that are no names of persons: "He took Vitamin C. It".
+_NO_NAMES = frozenset(
+    (
+        "vitamin",
+        "section",
+        "appendix",
+        "figure",
+        "table",
+        "chapter",
+        "group",
+        "class",
+        "type",
+        "option",
+    )
+) | frozenset(("hepatitis", "phase", "version", "protein", "exhibit", "kinase"))
+# The first letters of German abbreviations of two words: "z. B.", "v. Chr.".
+_ABBREVIATED = frozenset(("zB", "uU", "iA", "oB", "vC", "nC", "iV", "iR", "dR", "uA"))
+# An initial and a name; a capital or number within a sentence.
+_NAMED = re.compile(r"(?<!\w)[A-Z]\. ?(?:[A-Z]\. ?)*([A-Z][a-z]+)")
+_PROPER = re.compile(r"(?<=\s)[^\W\d_a-z]\w|\d")
+COUNTED = re.compile(r".*\d|[IVXLC]+")
+
+
+def _is_small_before_others(doubt: Doubt) -> bool:
+    """Return whether a small letter is before what is neither a capital, a quote nor small."""
+    return doubt.before.islower() and not doubt.following.islower() and not doubt.upper
+
+
+def _is_small_end(doubt: Doubt) -> bool:
+    """Return whether a small letter and a period end a sentence before a capital."""
+    letter, before = doubt.before, doubt.bare_previous
+    if not (letter.islower() and doubt.upper):
+        return False
+    if COUNTED.fullmatch(before) or before in ("a.", "p."):
+        return True  # a unit, or the year of Slavic languages, or "5 p. m."
+    behind_word = letter.isascii() and before.isalpha() and before.islower()
+    return behind_word or letter in _PLAIN
+
+
+def _is_named_symbol(doubt: Doubt) -> bool:
+    before = doubt.bare_previous
+    named = before in word_lists.SYMBOLS or before.lower() in _NO_NAMES
+    return named or _SIGN.search(before) is not None
+
+
+def _is_chosen(doubt: Doubt) -> bool:
+    """Return whether a letter is behind the first word of a sentence: "Choose B. Then"."""
+    before = doubt.bare_previous
+    first = doubt.start - 2 - len(before) <= doubt.last
+    return first and before.lower() in _CHOOSING and before != "Mark"
+
+
+def _may_be_initial(doubt: Doubt) -> bool:
+    return doubt.before.isupper() or not doubt.upper
+
+
+def _is_letter_symbol(doubt: Doubt) -> bool:
+    """Return whether a letter behind a small word is a symbol."""
+    letter, before = doubt.before, doubt.bare_previous
+    return letter.isascii() and before.islower() and _is_symbol(doubt)
+
+
+# A small letter is asked about where it may start a sentence, too.
+LETTER: Table = (
+    Rule(
+        "letter of a script without capitals",
+        lambda d: d.before.lower() == d.before.upper(),
+        lambda d: d.before >= "\u1100" or not (d.bare_previous or d.before in word_lists.INITIALS),
+    ),
+    Rule("letter without a word before it", lambda d: not d.bare_previous, False),
+    Rule(
+        "pronoun",  # "you and I. Did", "Albert I. Jones"
+        lambda d: d.before == "I",
+        lambda d: d.bare_previous.islower() and d.bare_previous not in word_lists.BEFORE_ORDINAL,
+    ),
+    Rule(
+        "German abbreviation of two words",
+        lambda d: d.before + d.following in _ABBREVIATED,
+        lambda d: _symbols(d.text, max(0, d.start - _WINDOW), d.start - 1, d.before)[0],
+    ),
+    Rule(
+        "small letter before a sign or number",
+        _is_small_before_others,
+        lambda d: d.following.isdigit() and d.before in _PLAIN,
+    ),
+    Rule("small letter", _is_small_end, True),
+    Rule("letter that a word or sign makes a symbol", _is_named_symbol, True),
+    Rule(
+        "letter behind a colon",  # "Answer: A. Then"
+        lambda d: d.previous[-1] == ":",
+        lambda d: d.bare_previous[:-1].lower() in word_lists.SYMBOLS,
+    ),
+    Rule("letter that is chosen", _is_chosen, True),
+    Rule(
+        "letter behind a comma",  # "x, Y. So", "title, J. Smith"
+        lambda d: d.previous[-1] == "," and _may_be_initial(d),
+        lambda d: _is_one(d.bare_previous[:-1]),
+    ),
+    Rule("initial or symbol", otherwise, _is_letter_symbol),
+)
+
+
+def _is_symbol(doubt: Doubt) -> bool:
+    """Return whether a letter is a symbol, behind a word in small letters."""
+    text, start, last, initial = doubt.text, doubt.start, doubt.last, _may_be_initial(doubt)
+    letter, before = text[start - 1], doubt.bare_previous.strip("([,;")
+    earlier = doubt.earlier
+    two = earlier[0].rpartition(" ")[2].strip("(,") if len(earlier) > 1 else ""
+    binding = before in word_lists.BINDING
+    if binding and initial and _is_named(two, before):
+        return False
+    if _is_one(before) or (binding and (_is_one(two) or two in word_lists.SYMBOLS)):
+        return True  # "A and B. So", "an element of S. So"
+    placed = before in word_lists.PLACING
+    if placed and not binding:
+        return True
+    first = max(0, start - _WINDOW)
+    alone, others = _symbols(text, first, start - 1, letter)
+    if not (binding and len(before) > 1):
+        others -= _WORDS
+    sentence = max(last, first)
+    if alone or not binding:
+        return alone or _is_stated(before, two, text[sentence:start], others)
+    if others or not initial:
+        named = _NAMED.finditer(text, sentence, start) if initial else ()
+        return all(name[1].lower() in word_lists.STARTERS for name in named)
+    return placed and not _PROPER.search(text, sentence + 1, start - 1)
+
+
+def _symbols(text: str, first: int, end: int, letter: str) -> tuple[bool, set[str]]:
+    """Return whether a letter is among the symbols of text[first:end], and the other ones in it."""
+    letters = {*_RELATION.findall(text, first, end)}
+    for match in _APART.finditer(text, first, end):
+        place, found_letter = match.start(), match[1]
+        # One behind a full stop may be a word, and one before a period an initial.
+        opens = found_letter in _FIRST_WORDS and text[place - 1 : place] in _STOPS
+        if opens or text[match.end()] == ".":
+            before = text[max(first, place - _LONGEST_WORD) : place].rpartition(" ")[2]
+            if before.rstrip(":") not in _MARKING:
+                continue
+        letters.add(found_letter)
+    others = letters - _FEW_WORDS - {letter}
+    return letter in letters and (letter not in _WORDS or bool(others)), others
+
+
+def _is_stated(before: str, two: str, sentence: str, others: set[str]) -> bool:
+    """Return whether a letter that no preposition binds is a symbol: "the answer is B"."""
+    if word_lists.COPULAS.isdisjoint((before, two)):  # "is B", "is clearly B"
+        return before.isalpha() and not all(map(str.isupper, others))
+    stated = bool(others) or (two in ("it", "It") and sentence[-1].isupper())
+    return stated or not word_lists.SYMBOLS.isdisjoint(sentence.lower().split())
+
+
+def _is_one(word: str) -> bool:
+    """Return whether a word is a letter that is no word."""
+    return len(word) == 1 and word.isascii() and word.isalpha() and word not in _FEW_WORDS
+
+
+def _is_named(word: str, binding: str) -> bool:
+    """Return whether a name rather follows these two words: "work of J. Doe", "Roe and J. Doe"."""
+    if word[:1].isupper() and len(word) > 1 and word not in word_lists.SYMBOLS:
+        return True
+    if binding == "in":  # "Theorem 2.1 in J. Doe"
+        return word[:1].isdigit()
+    return word in word_lists.NAMING and binding not in word_lists.PLACING

@@ -1,0 +1,428 @@
+"""The rules of a period: the word before it, and the first character after it.
+
+The word is searched in a bounded window, and may be an abbreviation, an initial, a symbol, an
+ordinal, a number of a list or section, or a plain word.
+"""
+
+import re
+import unicodedata
+from functools import lru_cache
+
+from segmenters.prose import signs, word_lists
+from segmenters.prose.endings import ahead
+from segmenters.prose.endings.doubt import (
+    OPENERS,
+    WINDOW,
+    Doubt,
+    Rule,
+    Table,
+    otherwise,
+    without_article,
+)
+from segmenters.prose.endings.letters import COUNTED, LETTER
+
+_ITEM, _LONGEST_ITEM = re.compile(r"\d{1,3}|[A-Za-z]|[ivxIVX]{1,5}"), 5
+_INITIALS = re.compile(r"\w(?:\.-?\w)+")
+_ACRONYM = re.compile(r"(?:[A-Z]\.){2,5}[A-Z]")
+_BEFORE_ACRONYM = frozenset(("the", "a", "an", "in", "at", "his", "her", "my", "our", "their"))
+# Numbers of sections: "8.2".
+_SECTION = re.compile(r"\d+(?:\.\d+)+")
+_ORDINAL = re.compile(r"\d{1,2}|[IVX]+")
+# A period with more text behind it on its line.
+_ON_LINE = re.compile(r"\.[ \t\u00a0]{1,8}+(?!\s)")
+# Three spaced periods stand for words left out; a fourth ends the sentence.
+_OMISSION = re.compile(r"(?:^|(?<=[^.]\s))\.(?: ?\.){2}$")
+_OMISSION_WINDOW = 8
+_SHORTENED = word_lists.BEFORE_NAME | word_lists.MAY_END | word_lists.CLIPPED
+# A word behind an open bracket that is no longer than this is abbreviated: "(angl. James)".
+_LONGEST_IN_BRACKETS = 6
+# Parts of abbreviations ("dr.phil"), and units behind a number ("15 mill. kroner").
+_LONGEST_PART, _LONGEST_UNIT = 5, 4
+# A word in small letters that is no longer may be an abbreviation that no list has.
+_LONGEST_DOUBTFUL = 3
+# Letters of Latin, Greek and Cyrillic that are not vowels; y is one in some languages.
+_CONSONANTS = re.compile(
+    "[bcdfghjklmnpqrstvwxz\u00e7\u00f0\u00f1\u00fe\u0107\u010d\u010f\u0111\u0144\u0148\u0155\u0159"
+    "\u015b\u0161\u0163\u0165\u017a\u017c\u017e\u0219\u021b\u03b2\u03b3\u03b4\u03b6\u03b8\u03ba"
+    "\u03bb\u03bc\u03bd\u03be\u03c0\u03c1\u03c3\u03c2\u03c4\u03c6\u03c7\u03c8"
+    "\u0431-\u0434\u0436\u0437\u043a-\u043d\u043f-\u0442\u0444-\u0449\u0452\u0453\u0458-\u045c"
+    "\u045f\u0491]{2,5}"
+)
+# "Hmm. Then", "Shh. Quiet".
+_SOUND = re.compile(r"[mh]+|s+h+|p+s+t+|b+r+|p+f+|t+s+k+|z+|g+r+")
+# What joins letters in a word.
+_JOINTS = re.compile(r"(?<=\w)['\u2019-](?=\w)")
+# What closes behind a word that is no abbreviation.
+_CLOSING = frozenset(')]"\u201d\u00bb_')
+_VIRAMA = 9  # its class in `unicodedata.combining`: it takes the vowel from a letter
+# Before M rather a day follows ("10 a.m. Monday") or a title ("At 5 a.m. Mr. Smith").
+_HOURS = ("a.m", "p.m")
+_MOST_DAYS = 31
+# Letters of Czech and Slovak, in which a period makes a Roman numeral an ordinal.
+_CZECH = re.compile("[\u010d\u010f\u011b\u013a\u013e\u0148\u0155\u0159\u0161\u0165\u016f\u017e]")
+
+
+def ends_before_lower(doubt: Doubt) -> bool:
+    """Return whether a small letter starts a sentence: after a plain word and its terminator."""
+    word, run = doubt.attached, doubt.run + (doubt.match["spaced"] or "")
+    if run != ".":
+        # Quotes report speech: "Who?" he asked. "Alas! my" and "Yahoo! in" go on, not "nice! and".
+        return not run.strip("!?") and (len(run) > 1 or word[:1].islower())
+    if not word:
+        return not _is_omission(doubt.text, doubt.start, 0)  # tokenised text
+    if word in word_lists.SHORT_WORDS:
+        return True
+    return (is_plain(word) or _is_foreign(doubt, word)) and not (
+        len(word) <= _LONGEST_UNIT and _is_counted(doubt.text, doubt.start - len(word))
+    )
+
+
+def _is_foreign(doubt: Doubt, word: str) -> bool:
+    """Return whether a word is an abbreviation of other languages only."""
+    bound = word_lists.BOUND_BEFORE.get(word) or word_lists.BOUND_END.get(word)
+    return bound is not None and len(word) > _LONGEST_DOUBTFUL and not doubt.speaks(bound)
+
+
+def is_exclaimed(word: str) -> bool:
+    """Return whether the exclamation mark behind a word belongs to a name: "Yahoo! Inc."."""
+    return word.lstrip(OPENERS) in word_lists.EXCLAIMED
+
+
+def is_plain(word: str) -> bool:
+    """Return whether a word is surely no abbreviation.
+
+    Few abbreviations are this long; the lists miss more of other languages than of English.
+    """
+    plain = word.isalpha() and word.islower() and len(word) > (3 if word.isascii() else 4)
+    return plain and word not in _SHORTENED and not _CONSONANTS.fullmatch(word)
+
+
+@lru_cache(maxsize=1 << 15)
+def before_capital(words: str) -> bool | None:
+    """Return what the table says of a period between these words and a capital or a digit.
+
+    None: it depends on more than the last word.
+    """
+    word = (words.split() or [""])[-1]
+    if always_ends(word) or _is_enclosed(word):
+        return True
+    lower = word.lower()
+    if not (word.isalpha() and len(word) > 1) or word.isupper() or lower in word_lists.MAY_END:
+        return None
+    forms = word_lists.BEFORE_NAME.intersection(_forms(word))
+    return False if forms and forms.isdisjoint(word_lists.BOUND_BEFORE) else None
+
+
+def _is_enclosed(word: str) -> bool:
+    """Return whether a quote opens before a plain word, or something closes behind a word."""
+    bare = word if word[:1].isalnum() else word.lstrip(OPENERS)
+    if not bare or "." in word or not bare[0].isalnum() or _is_indic(bare[0]):
+        return False
+    if word[0] in "([" and word[-1] not in ")]":
+        return False
+    return (bare[-1] in _CLOSING and len(bare) > 1) or always_ends(bare)
+
+
+def _is_indic(letter: str) -> bool:
+    return "\u0900" <= letter <= "\u0dff"
+
+
+@lru_cache(maxsize=1 << 15)
+def always_ends(word: str) -> bool:
+    """Return whether a period behind this word ends a sentence, whatever is around it."""
+    if word.isalpha():
+        bare = word
+    else:
+        word = without_article(word)
+        bare = _JOINTS.sub("", word)
+    lower = word.lower()
+    return (
+        len(bare) > 1
+        and bare.isalpha()
+        and not "\u0531" <= word[-1] <= "\u0587"  # a pause in Armenian
+        and not _is_indic(word[0])
+        and word not in word_lists.INITIALS
+        and not (len(word) <= _LONGEST_ITEM and _ITEM.fullmatch(word))
+        and word_lists.BEFORE_NAME.isdisjoint((lower, word, word.capitalize()))
+        and not any(
+            lower in words
+            for words in (word_lists.MAY_END, word_lists.AFTER, word_lists.BEFORE_NUMBER)
+        )
+        and word not in word_lists.BEFORE_NUMBER
+        and not _CONSONANTS.fullmatch(lower)
+        and not _ORDINAL.fullmatch(word)
+    )
+
+
+def _is_counted(text: str, place: int) -> bool:
+    """Return whether a number is before the word at `place`: "15 mill. kroner"."""
+    before = text[max(0, place - 2) : place]
+    return len(before) == 2 and before[0].isdigit() and before[1].isspace()
+
+
+def _is_omission(text: str, start: int, last: int) -> bool:
+    first = max(last, start - _OMISSION_WINDOW)
+    return _OMISSION.search(text[first : start + 1]) is not None
+
+
+def _starts_line(text: str, place: int, last: int) -> bool:
+    """Return whether only list marks are between the start of the line and `place`."""
+    if place <= last:
+        return True
+    before = text[max(last, place - WINDOW) : place].rstrip(" \t>*#-" + signs.BULLETS)
+    return not before or before[-1] in signs.LINE_ENDS
+
+
+def _is_listed(doubt: Doubt) -> bool:
+    """Return whether the word numbers an item or a section at the start of its line."""
+    word = doubt.word
+    listed = (len(word) <= _LONGEST_ITEM and _ITEM.fullmatch(word)) or _SECTION.fullmatch(word)
+    return bool(listed) and _starts_line(doubt.text, doubt.start - len(word), doubt.last)
+
+
+def _is_label(doubt: Doubt) -> bool:
+    """Return whether name and number, with the period, label the rest of their line."""
+    name, number = doubt.previous, doubt.word
+    if name.lower() not in word_lists.LABELS:
+        return False
+    counts = number[-1].isdigit() or _ORDINAL.fullmatch(number)
+    if not counts or not _ON_LINE.match(doubt.text, doubt.start):
+        return False
+    place = doubt.text.rfind(name, doubt.last, doubt.start)
+    return place >= 0 and _starts_line(doubt.text, place, doubt.last)
+
+
+def _is_short_in_brackets(doubt: Doubt) -> bool:
+    word = doubt.word
+    opened = doubt.words[-1][0] in "(["
+    return opened and word.islower() and len(word) <= _LONGEST_IN_BRACKETS
+
+
+def _is_range(doubt: Doubt) -> bool:
+    """Return whether a word is the second ordinal of a range: "aus dem 1. -3. Jahrhundert"."""
+    if doubt.words[-1][0] not in "-\u2013" or not _ORDINAL.fullmatch(doubt.word):
+        return False
+    return doubt.previous[-1:] == "." and doubt.previous[:1].isdigit()
+
+
+def _goes_on_as_date(doubt: Doubt) -> bool:
+    """Return whether a number follows that is no sum: "23. 8. 1999", not "1 + 1 = 2. 3 + 1"."""
+    following = doubt.following.isdigit()
+    return following and not (doubt.next_word and not doubt.shows(ahead.DATE))
+
+
+def _is_before_month(doubt: Doubt) -> bool:
+    """Return whether a number is an ordinal for what is before it: "Montag, 3. Juli"."""
+    before = doubt.previous
+    return before.lower() in word_lists.BEFORE_ORDINAL or (before[-1:] == "," and before.istitle())
+
+
+NUMBER: Table = (
+    Rule(
+        "section in digits of India",
+        lambda d: d.word[0] >= "\u0900" and bool(_SECTION.fullmatch(d.word)),
+        False,
+    ),
+    Rule("number", lambda d: not _ORDINAL.fullmatch(d.word), True),
+    Rule("ordinal before a small letter", lambda d: d.following.islower(), False),
+    Rule("number of a date", _goes_on_as_date, lambda d: int(d.word) > _MOST_DAYS),
+    Rule("ordinal", _is_before_month, False),
+    Rule("small number", otherwise, True),
+)
+
+
+def _is_hour(doubt: Doubt) -> bool:
+    """Return whether an hour is before a day or title: "10 a.m. Monday", "At 5 a.m. Mr. Smith"."""
+    if doubt.word not in _HOURS:
+        return False
+    earlier = doubt.earlier
+    by = len(earlier) > 1 and earlier[0].endswith((" by", "By"))
+    return (doubt.following == "M" or doubt.shows(ahead.DAY)) and not by
+
+
+def _forms(word: str) -> tuple[str, ...]:
+    """Return the forms in which a list may have a word; small letters do not meet capitals."""
+    lower = word.lower()
+    if word == lower:
+        return (lower,)
+    return word, lower, word.capitalize()
+
+
+def _is_before_name(doubt: Doubt) -> bool:
+    """Return whether a word abbreviates in the language of the text.
+
+    One in capitals does as in small letters only among others: "SEE DR. LEE", not "its DNA. The".
+    """
+    bound, word = word_lists.BOUND_BEFORE, doubt.word
+    forms = (word,) if _is_capitals(doubt) else _forms(word)
+    return any(
+        form not in bound or doubt.speaks(bound[form])
+        for form in word_lists.BEFORE_NAME.intersection(forms)
+    )
+
+
+def _is_capitals(doubt: Doubt) -> bool:
+    """Return whether a word in capitals is behind one that is not."""
+    word, previous = doubt.word, doubt.previous
+    capitals = len(word) > 1 and word.isalpha() and word.isupper()
+    return capitals and previous != "" and not previous.isupper()
+
+
+def _may_end(doubt: Doubt) -> bool:
+    lower = doubt.lower
+    if (
+        _is_capitals(doubt)
+        or lower not in word_lists.MAY_END
+        or doubt.word in word_lists.BEFORE_NAME - word_lists.BOUND_BEFORE.keys()
+    ):
+        return False
+    if lower in word_lists.BOUND_BEFORE and _is_before_name(doubt):
+        return False
+    return lower not in word_lists.BOUND_END or doubt.speaks(word_lists.BOUND_END[lower])
+
+
+def _is_before_number(doubt: Doubt) -> bool:
+    following, bound = doubt.following, word_lists.BOUND_NUMBER
+    if not (following.isdigit() or following in "(\u00a7"):
+        return False
+    return any(
+        word not in bound or doubt.speaks(bound[word])
+        for word in word_lists.BEFORE_NUMBER.intersection((doubt.lower, doubt.word))
+    )
+
+
+def _is_vowelless(doubt: Doubt) -> bool:
+    """Return whether a word without a vowel is an abbreviation that no list has."""
+    lower = doubt.lower
+    return bool(_CONSONANTS.fullmatch(lower)) and not (
+        doubt.word.isupper() or _SOUND.fullmatch(lower)
+    )
+
+
+def _ends_vowelless(doubt: Doubt) -> bool:
+    """Return whether a sentence ends behind a unit or not: "5 km. Then", "Th. Mann"."""
+    word, following = doubt.word, doubt.following
+    initial = word[0].isupper() and len(word) == 2
+    counted = doubt.previous and COUNTED.fullmatch(doubt.previous)
+    acronym = following.islower() and len(word) > 2
+    ends = (doubt.upper and doubt.enough) or counted or acronym
+    return bool(ends) and not (following.isdigit() or initial)
+
+
+def _is_roman_ordinal(doubt: Doubt) -> bool:
+    before = doubt.previous
+    return bool(_ORDINAL.fullmatch(doubt.word)) and (
+        before.lower() in word_lists.BEFORE_ORDINAL
+        or (before.islower() and _CZECH.search(before) is not None)
+    )
+
+
+# Words that end a sentence as often as not. So few words as "In the U.S." are hardly a sentence.
+MAY_END: Table = (
+    Rule(
+        "abbreviation at an end",
+        lambda d: d.lower not in word_lists.NAMED,
+        lambda d: (
+            (d.upper and d.enough and not (d.starts is False and d.lower == "jr"))
+            or (d.following.islower() and d.lower in word_lists.AND_SO_ON)
+            or d.starts is True
+        ),
+    ),
+    Rule("firm or state, and few words", lambda d: not (d.upper and d.enough), False),
+    Rule(
+        "firm or state",
+        otherwise,
+        lambda d: d.starts is True or (d.starts is None and d.following in _after_named(d.lower)),
+    ),
+)
+
+
+def _is_acronym(doubt: Doubt) -> bool:
+    """Return whether three or more dotted capitals are no initials: "the F.B.I."."""
+    return doubt.previous in _BEFORE_ACRONYM and bool(_ACRONYM.fullmatch(doubt.word))
+
+
+def _ends_acronym(doubt: Doubt) -> bool:
+    """Return whether a sentence ends; behind "the", a capital rather is of its name."""
+    if not (doubt.upper and doubt.enough):
+        return False
+    if doubt.starts is not None:
+        return doubt.starts
+    return doubt.following in word_lists.STARTING or doubt.previous != "the"
+
+
+def _after_named(word: str) -> frozenset[str]:
+    """Return the capitals that start a sentence behind a firm or state."""
+    return word_lists.STARTING | {"D"} if word in ("co", "corp") else word_lists.STARTING
+
+
+WORD: Table = (
+    Rule("may end", _may_end, MAY_END),
+    Rule("abbreviation before a name", _is_before_name, False),
+    Rule(
+        "abbreviation after a word",
+        lambda d: d.lower in word_lists.AFTER,
+        lambda d: d.previous.lower() not in word_lists.AFTER[d.lower],
+    ),
+    Rule("dotted capitals at an end", _is_acronym, _ends_acronym),
+    Rule(
+        "dotted abbreviation",
+        lambda d: "." in d.word,
+        lambda d: _dotted_ends(d.word, d.lower) or (d.starts is True and d.word.count(".") == 1),
+    ),
+    Rule("abbreviation before a number", _is_before_number, False),
+    Rule("unknown abbreviation without a vowel", _is_vowelless, _ends_vowelless),
+    Rule("ordinal in Roman numerals", _is_roman_ordinal, False),
+    Rule("initial of India", lambda d: d.word[0] >= "\u0900" and _is_initial(d.word), False),
+    Rule("word", otherwise, True),
+)
+
+
+def _is_title(word: str) -> bool:
+    return word.istitle() and word.lower() in word_lists.BEFORE_NAME
+
+
+TOKENISED: Table = (
+    Rule(
+        "title and a period apart",
+        lambda d: d.words[-1:] != [] and _is_title(d.words[-1]),
+        False,
+    ),
+    Rule("words left out", lambda d: _is_omission(d.text, d.start, d.last), False),
+    Rule("period apart", otherwise, True),
+)
+
+PERIOD: Table = (
+    Rule("period apart", lambda d: d.apart, TOKENISED),
+    Rule("plain word", lambda d: always_ends(d.words[-1]), True),
+    Rule("no word", lambda d: not d.word, True),
+    Rule("number of an item or section", _is_listed, False),
+    Rule("label", _is_label, False),
+    Rule("short word in brackets", _is_short_in_brackets, lambda d: d.word[-1] in ")]"),
+    Rule("letter", lambda d: len(d.word) == 1 and d.word.isalpha(), LETTER),
+    Rule("range of ordinals", _is_range, False),
+    Rule("number", lambda d: d.word[0].isdigit(), NUMBER),
+    Rule("hour before a day", _is_hour, lambda d: d.starts is True),
+    Rule("word", otherwise, WORD),
+)
+
+
+def _dotted_ends(word: str, lower: str) -> bool:
+    if _INITIALS.fullmatch(word) or all(map(_is_initial, word.split("."))):
+        return False
+    first, _, rest = lower.rpartition(".")
+    short = len(rest) <= _LONGEST_PART and len(first) > 1
+    return not (short and (first in word_lists.BEFORE_NAME or rest in word_lists.BEFORE_NAME))
+
+
+def _is_initial(word: str) -> bool:
+    """Return whether a word of an Indic script is one letter with its marks, or names a letter."""
+    if word in word_lists.INITIALS:
+        return True
+    if not _is_indic(word[:1]):
+        return False
+    joined, count = False, 0
+    for char in word:
+        count += char.isalpha() and not joined
+        joined = unicodedata.combining(char) == _VIRAMA
+    return count == 1

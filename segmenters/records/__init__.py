@@ -1,1 +1,0 @@
-"""Text that is made of records: subtitles, logs, tables, catalogues, settings and statements."""

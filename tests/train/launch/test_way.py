@@ -1,0 +1,160 @@
+"""The way from words to a training, counted; and the commands as functions."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import train
+from tests.train.studies import typed
+from train import cli, config
+from train.commands import pretrain as command
+from train.errors import ConfigError
+from train.launch import composition
+
+ROOM = f"{Path(train.__file__).parent}{os.sep}"
+MOST_CALLS, MOST_RETURNS = 26, 8
+
+
+class Arrived(BaseException):
+    """The command was called."""
+
+
+def way(monkeypatch, *words):
+    """The functions of train that are called from main to pretrain, with their files.
+
+    Comprehensions, lambdas and the bodies of classes are parts of their functions; a generator that
+    goes on is not called again.
+    """
+    calls, frames = [], set()
+
+    def profile(frame, event, _):
+        code = frame.f_code
+        if event != "call" or not code.co_filename.startswith(ROOM) or frame in frames:
+            return
+        frames.add(frame)
+        if code is command.pretrain.__code__:
+            raise Arrived
+        if not code.co_name.startswith("<") and "__module__" not in code.co_names:
+            calls.append((code.co_filename.removeprefix(ROOM), code.co_name))
+
+    sys.setprofile(profile)
+    try:
+        cli.main(["pretrain", *words])
+    except Arrived:
+        return calls
+    finally:
+        sys.setprofile(None)
+    raise AssertionError("the command was not called")
+
+
+def test_the_way_to_a_training_is_short(smoke, monkeypatch, tmp_path):
+    calls = way(monkeypatch, "experiment=smoke", *smoke)
+    back, last, files = 0, None, set()
+    for file, _ in calls:
+        back += file != last and file in files
+        files.add(file)
+        last = file
+    assert len(calls) <= MOST_CALLS, "\n".join(map(str, calls))
+    assert back <= MOST_RETURNS, calls
+
+
+def test_the_page_of_the_way_names_its_calls_in_their_order(smoke, monkeypatch):
+    page = (Path(train.__file__).parents[1] / "docs" / "way.md").read_text()
+    rows = re.findall(r"^\| `([\w/]+(?:\.py)?)` \| (`.*?) \|", page, re.MULTILINE)
+    named = [
+        (file, name) for file, names in rows for name in re.findall(r"`(?:\w+\.)?(\w+)`", names)
+    ]
+    for file, name in named:
+        path = Path(train.__file__).parents[1] / file
+        texts = [path.read_text()] if path.is_file() else [p.read_text() for p in path.glob("*.py")]
+        assert any(re.search(rf"^ *(def|class) {name}\b", text, re.MULTILINE) for text in texts), (
+            name
+        )
+    calls = [(f"train/{file}", name) for file, name in way(monkeypatch, "experiment=smoke", *smoke)]
+    listed = [each for each in named if each in calls]
+    assert len(listed) >= 10 and listed == [each for each in calls if each in listed]
+
+
+def test_a_configuration_is_made_once(smoke, monkeypatch, tmp_path):
+    made = []
+    create = config.Config.from_config
+    monkeypatch.setattr(
+        config.Config, "from_config", lambda *args, **more: made.append(1) or create(*args, **more)
+    )
+    words = ("experiment=smoke", *smoke, "steps=1")
+    assert cli.main(["pretrain", *words, "name=a"]) == 0
+    assert len(made) == 1
+    assert cli.main(["pretrain", *words, "name=b", "trainer.precision=auto"]) == 0
+    assert len(made) == 1 + 2
+
+
+def test_what_is_stored_is_what_is_shown(smoke, capsys, tmp_path):
+    words = ("experiment=smoke", *smoke, "steps=1", "name=a")
+    assert cli.main(["pretrain", *words, "--cfg", "job"]) == 0
+    shown = capsys.readouterr().out
+    assert cli.main(["pretrain", *words]) == 0
+    assert (tmp_path / "a" / "config.yaml").read_text() == shown
+
+
+def test_importing_train_changes_nothing():
+    program = (
+        "import sys; before = [*sys.meta_path]; import train\n"
+        "assert sys.meta_path == before\n"
+        "assert not {'torch', 'hydra', 'lightning', 'omegaconf', 'yaml'} & {*sys.modules}\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_run_from_python_is_that_of_the_command(smoke, tmp_path):
+    words = dict(word.split("=", 1) for word in smoke)
+    run = train.pretrain(
+        "experiment=smoke", **words, name="1_2", steps=2, validate_every=2,
+        optimizer={"lr": 0.01}, **{"evaluate.lengths": [1, 2]},
+    )  # fmt: skip
+    assert run.folder == tmp_path / "1_2"
+    assert run.config["optimizer"]["lr"] == 0.01 and run.config["evaluate"]["lengths"] == [1, 2]
+    assert run.metrics[-1]["validation_loss"] > 0
+    again = ("experiment=smoke", *smoke, "name=1_2", "steps=2", "validate_every=2",
+             "optimizer.lr=0.01")  # fmt: skip
+    assert cli.main(["pretrain", *again]) == 0  # it is finished
+    (file,) = train.evaluate(out=tmp_path, **{"evaluate.lengths": [1], "evaluate.probes": []},
+                             data=Path(words["data"]))  # fmt: skip
+    assert file == run.folder / "evaluation.jsonl" and file.is_file()
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ({"encodng": "rope"}, "there is no key 'encodng'; did you mean 'encoding'"),
+        ({"steps": "x"}, "steps must be"),
+        ({"optimizer": {"lrr": 1}}, "optimizer.lrr"),
+        ({"trainer.devices": 2}, "trains on one device"),
+        ({"optimizer": object()}, "optimizer: must be text, .*, was: object; .*'_target_'"),
+        ({"optimizer": {"_target_": "torch.optim.SGD", "betas": 1}}, "betas"),
+        ({"optimizer": {"_target_": "torch.optim.SGD"}}, "also needs params, or _partial_: true"),
+    ],
+)
+def test_what_is_wrong_in_python_is_refused_as_on_the_command_line(keys, told, smoke):
+    words = dict(word.split("=", 1) for word in smoke)
+    with pytest.raises(ConfigError, match=told):
+        train.pretrain("experiment=smoke", **{**words, **keys})
+
+
+def test_a_class_in_python_replaces_that_of_a_group(smoke):
+    words = dict(word.split("=", 1) for word in smoke)
+    optimizer = {"_target_": "torch.optim.SGD", "_partial_": True, "lr": np.float64(0.1)}
+    encoding = {"_target_": "bipe.encodings.RoPE", "head_width": 8, "theta": 500.0}
+    own = {"optimizer": optimizer, "encoding": encoding}
+    run = train.pretrain("experiment=smoke", **{**words, **own}, steps=1)
+    assert run.config["optimizer"] == optimizer and run.config["encoding"] == encoding
+
+
+def test_interpolations_follow_what_is_decided():
+    study = composition.composed(typed("pretrain", "encoding=rope", "steps=30"))
+    assert study.on({"steps": 7}).schedule["steps"] == 7
+    assert study.on({"steps": 30}) is study

@@ -1,0 +1,323 @@
+"""Our Lightning modules under a Trainer of the user's: the same weights, or one line that says why.
+
+The scripts of two processes are started as a user does it.
+"""
+
+import re
+import subprocess
+import sys
+from functools import partial
+
+import lightning
+import pytest
+import torch
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
+from lightning.pytorch.loggers import CSVLogger
+from lightning.pytorch.strategies import ModelParallelStrategy
+from torch.utils.data import DataLoader
+
+from bipe import DecoderConfig
+from bipe.checkpoint import load_model
+from tests.processes import PIPE, Popen
+from tests.train.studies import pretrain, quiet_trainer
+from train.data.rows.choices import Curriculum, Mixture, Packing
+from train.data.rows.datamodule import LMDataModule
+from train.data.rows.loader import RowLoader
+from train.errors import ConfigError, DataError
+from train.fit.checkpoints import checkpoints
+from train.fit.module import LMModule, Training
+from train.fit.optim import adamw, cooled, cosine
+from train.fit.runs import CHECKPOINTS, MODEL
+
+# Lightning's advice is for whoever has the Trainer.
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+# The same as experiment=smoke with these words.
+WORDS = ("encoding=alibi", "steps=6", "rows.micro_batch=2", "rows.validation_rows=4")
+SIZES = {"width": 32, "n_layer": 2, "n_head": 4, "mlp_width": 64}
+SCRIPT = """
+import sys
+from functools import partial
+from pathlib import Path
+import lightning
+from bipe import DecoderConfig
+from bipe.checkpoint import load_model
+from train.data.rows.datamodule import LMDataModule
+from train.fit.module import LMModule, Training
+from train.fit.parallel.sharded import Sharded, full_state
+run, data, out, strategy = map(Path, sys.argv[1:])
+"""
+
+
+@pytest.fixture(scope="module")
+def command(data, tmp_path_factory):
+    """A run of `bipe pretrain`, with a checkpoint of each step."""
+    out = tmp_path_factory.mktemp("command")
+    words = (f"data={data}", f"out={out}", *WORDS, "keep_checkpoints=9", "checkpoint_every=1")
+    return pretrain(*words)
+
+
+def rows_of(data, **options):
+    sizes = {"row_length": 64, "global_batch": 4, "micro_batch": 2, "validation_rows": 4}
+    return LMDataModule(**{"folder": data, **sizes, **options})
+
+
+def module_of(run, **options):
+    """The module of a run from its checkpoint's hyperparameters, with fresh weights."""
+    read = LMModule.load_from_checkpoint(checkpoints(run / CHECKPOINTS)[0])
+    plain = {**read.hparams["training"], **options}
+    return LMModule(read.hparams["decoder"], plain)
+
+
+def trainer_of(folder, **options):
+    return quiet_trainer(folder, **{"max_steps": 6, "max_epochs": -1, **options})
+
+
+def weights_of(module):
+    return module.model.state_dict()
+
+
+def same(module, run):
+    """Whether a module has the weights of a run, bit for bit."""
+    trained = load_model(run / MODEL)[0].state_dict()
+    state = weights_of(module)
+    return state.keys() == trained.keys() and all(torch.equal(state[n], trained[n]) for n in state)
+
+
+@pytest.mark.oldest_lightning
+def test_a_script_trains_the_weights_of_the_command_and_resumes_its_checkpoints(
+    command, data, tmp_path
+):
+    module, rows = module_of(command), rows_of(data)
+    each = ModelCheckpoint(dirpath=tmp_path, every_n_train_steps=1, save_top_k=-1)
+    trainer = trainer_of(tmp_path, callbacks=[each], enable_checkpointing=True)
+    trainer.fit(module, rows)
+    assert same(module, command) and rows.consumed_rows == 24
+    for path in (sorted(tmp_path.glob("*step=3.ckpt"))[0], checkpoints(command / CHECKPOINTS)[2]):
+        module, rows = module_of(command), LMDataModule.load_from_checkpoint(path)
+        trainer_of(tmp_path).fit(module, rows, ckpt_path=path)
+        assert same(module, command), path
+        read = LMModule.load_from_checkpoint(path)
+        assert read.hparams == module.hparams
+        assert read.options.as_plain() == module.options.as_plain()
+        assert LMDataModule.load_from_checkpoint(path).consumed_rows == 12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp2"])
+def test_a_script_of_two_processes_trains_the_weights_of_the_command(strategy, data, tmp_path):
+    two = ("trainer.accelerator=cpu", "trainer.devices=2", "trainer.precision=32-true")
+    words = (*WORDS, f"data={data}", f"out={tmp_path}", f"trainer={strategy}", *two)
+    command = [sys.executable, "-m", "train.cli", "pretrain", "experiment=smoke", *words]
+    with Popen(command, cwd=tmp_path, stderr=PIPE, text=True) as process:
+        assert process.wait(400) == 0, process.stderr.read()
+    script = tmp_path / "script.py"
+    strategy = "'ddp'" if strategy == "ddp" else "Sharded()"
+    script.write_text(SCRIPT + f"""
+plain = LMModule.load_from_checkpoint(sorted((run / "checkpoints").glob("step=*.ckpt"))[-1]).hparams
+module = LMModule(plain["decoder"], plain["training"])
+rows = LMDataModule(folder=str(data), row_length=64, global_batch=4, micro_batch=2)
+trainer = lightning.Trainer(
+    max_steps=6, max_epochs=-1, accelerator="cpu", devices=2, strategy={strategy}, logger=False,
+    enable_checkpointing=False, enable_progress_bar=False, default_root_dir=out,
+)
+trainer.fit(module, rows)
+state = full_state(module.model)
+trained = load_model(run / "model")[0].state_dict()
+if trainer.is_global_zero:
+    assert all((state[name] == value).all() for name, value in trained.items())
+    print("equal")
+""")  # fmt: skip
+    words = [sys.executable, script, tmp_path / "alibi", data, tmp_path, "x"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=400, cwd=tmp_path)
+    assert done.returncode == 0 and "equal" in done.stdout, done.stderr
+
+
+@pytest.mark.oldest_lightning
+def test_loggers_and_callbacks_get_the_numbers(command, data, tmp_path):
+    module, rows = module_of(command), rows_of(data)
+    logger, early = CSVLogger(tmp_path), EarlyStopping("train/loss", mode="max", patience=1)
+    trainer = trainer_of(
+        tmp_path, logger=logger, log_every_n_steps=1, val_check_interval=2,
+        check_val_every_n_epoch=None, callbacks=[early],
+    )  # fmt: skip
+    trainer.fit(module, rows)
+    head, *lines = (tmp_path / "lightning_logs/version_0/metrics.csv").read_text().splitlines()
+    names = {"train/loss", "train/grad_norm", "train/lr", "validation/loss", "epoch", "step"}
+    assert {*head.split(",")} == names
+    assert trainer.global_step == 4 and early.stopped_epoch == 0  # the loss only falls
+    assert len(lines) == 4 + 2
+    (found,) = trainer.validate(module, rows, verbose=False)
+    assert found["validation/loss"] == pytest.approx(float(lines[-1].split(",")[-1]), rel=1e-5)
+
+
+def test_a_checkpoint_is_a_module_also_in_shards(data, tmp_path, command):
+    one = ("trainer=fsdp2", "trainer.accelerator=cpu", "trainer.devices=1")
+    words = (f"data={data}", f"out={tmp_path}", "trainer.precision=32-true", *WORDS, *one)
+    run = pretrain(*words)
+    path = checkpoints(run / CHECKPOINTS)[-1]
+    assert path.is_dir()
+    assert same(LMModule.load_from_checkpoint(path), run)
+    assert same(LMModule.load_from_checkpoint(path), command)
+
+
+class Unnamed:
+    """An optimizer that no module defines by a name."""
+
+    def __call__(self, parameters):
+        return torch.optim.SGD(parameters, lr=0.1)
+
+
+def test_hyperparameters_are_plain_data_and_what_cannot_be_is_given_again(command, data, tmp_path):
+    draw = {"_target_": "bipe.random_positions.PoSE", "reach": 200, "chunks": 2}
+    module = module_of(command, draw=draw, clip=None)
+    schedule = cooled(before=cosine(warmup=2, steps=9), begin=3, steps=5)
+    options = Training(**{**vars_of(module.options), "schedule": schedule})
+    again = LMModule(module.hparams["decoder"], options.as_plain())
+    assert again.options.draw == module.options.draw and again.options.schedule == schedule
+    assert [schedule(n) for n in range(6)] == [again.options.schedule(n) for n in range(6)]
+    config = DecoderConfig(**module.hparams["decoder"])
+    unnamed = Training(optimizer=Unnamed(), schedule=schedule)
+    saved, path = LMModule(config, unnamed), tmp_path / "saved.ckpt"
+    trainer = trainer_of(tmp_path, max_steps=1)
+    trainer.fit(saved, rows_of(data))
+    trainer.save_checkpoint(path)
+    with pytest.raises(TypeError, match="training"):
+        LMModule.load_from_checkpoint(path)
+    read = LMModule.load_from_checkpoint(path, training=unnamed)
+    assert all(torch.equal(weights_of(read)[n], v) for n, v in weights_of(saved).items())
+
+
+def vars_of(options):
+    return {name: getattr(options, name) for name in Training.__dataclass_fields__}
+
+
+def test_a_loader_of_ones_own_trains_with_fewer_numbers(command, data, tmp_path):
+    rows = rows_of(data, validation_rows=0)
+    loader = RowLoader(order=rows.order(), micro_batch=2, global_batch=4, steps=6)
+    batches = [*RowLoader(order=rows.order(), micro_batch=4, global_batch=4, steps=6).batches()]
+    names = ("tokens", "targets", "marks")
+    named = [{name: getattr(batch, name) for name in names} for batch in batches]
+    module = module_of(command)
+    trainer_of(tmp_path).fit(module, train_dataloaders=loader)
+    assert same(module, command)
+    module = module_of(command)
+    trainer = trainer_of(tmp_path, max_steps=2)
+    trainer.fit(module, train_dataloaders=DataLoader(named, batch_size=None))
+    assert trainer.global_step == 2 and module.metrics["loss"] > 5
+    assert module.metrics.get("tokens") is None
+    with pytest.raises(ConfigError, match=r"tokens, targets and marks, was: .*input_ids"):
+        trainer_of(tmp_path).fit(module_of(command), DataLoader([{"input_ids": 1}]))
+
+
+class Own(lightning.LightningModule):
+    """A model of the user's on our rows."""
+
+    def __init__(self, size):
+        super().__init__()
+        torch.manual_seed(1)
+        self.inside, self.outside = torch.nn.Embedding(size, 8), torch.nn.Linear(8, size)
+        self.seen = []
+
+    def training_step(self, batch, batch_idx):
+        self.seen.append(batch.tokens[:, 0].tolist())
+        logits = self.outside(self.inside(batch.tokens)).flatten(0, 1)
+        return torch.nn.functional.cross_entropy(logits, batch.targets.flatten())
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+@pytest.mark.oldest_lightning
+def test_another_model_reads_each_row_once_also_when_it_is_resumed(data, tmp_path):
+    rows = rows_of(data, validation_rows=0)
+    whole, resumed = (Own(rows.vocab_size) for _ in range(2))
+    each = ModelCheckpoint(dirpath=tmp_path, every_n_train_steps=1, save_top_k=-1)
+    trainer_of(tmp_path, callbacks=[each], enable_checkpointing=True).fit(whole, rows)
+    path = next(tmp_path.glob("*step=2.ckpt"))
+    trainer_of(tmp_path).fit(resumed, rows_of(data, validation_rows=0), ckpt_path=path)
+    assert resumed.seen == whole.seen[2:]
+    assert all(map(torch.equal, whole.state_dict().values(), resumed.state_dict().values()))
+    again = Own(rows.vocab_size)  # a second trainer on the same rows starts at the first
+    trainer_of(tmp_path, max_steps=2).fit(again, rows)
+    assert again.seen == whole.seen[:2]
+
+
+class Broken(lightning.Callback):
+    def on_before_optimizer_step(self, *_):
+        if self.armed:
+            raise RuntimeError("broken")
+
+
+def test_rows_of_a_step_that_was_not_done_are_read_again(data, tmp_path):
+    """Lightning's OnExceptionCheckpoint saves in the middle of a step."""
+    module, rows, broken = Own(rows_of(data).vocab_size), rows_of(data, validation_rows=0), Broken()
+    broken.armed = True
+    trainer = trainer_of(tmp_path, callbacks=[broken])
+    with pytest.raises(RuntimeError, match="broken"):
+        trainer.fit(module, rows)
+    assert rows.state_dict()["rows"] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"accumulate_grad_batches": 2}, r"accumulate_grad_batches .*, was: 2; .* global_batch"),
+        ({"gradient_clip_val": 1.0}, r"gradient_clip_val .*, was: 1.0; set clip of Training"),
+        ({"limit_train_batches": 2}, r"limit_train_batches cannot be set, was: 2; .* set steps"),
+        ({"overfit_batches": 1}, r"overfit_batches cannot be set, was: 1; .*limit"),
+        ({"max_steps": -1, "max_epochs": 1}, "max_steps must be set"),
+        ({"strategy": ModelParallelStrategy()}, r"strategy must be .*ddp.*, was: ModelParallel"),
+        ({"callbacks": [EarlyStopping("train/loss")]}, r"EarlyStopping .*val_check_interval=STEPS"),
+        ({"precision": "16-true"}, r"precision must be 32-true or .*, was: 16-true"),
+    ],
+)  # fmt: skip
+def test_what_would_train_something_else_is_refused(options, told, command, data, tmp_path):
+    kinds = (
+        ConfigError,
+        DataError,
+        MisconfigurationException,
+    )
+    module = module_of(command)
+    with pytest.raises(kinds, match=told):
+        trainer_of(tmp_path, **options).fit(module, rows_of(data))
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+
+
+def test_a_module_and_rows_that_do_not_fit_are_refused(command, data, tmp_path):
+    config = DecoderConfig(**{**module_of(command).hparams["decoder"], "vocab_size": 100})
+    schedule = cosine(warmup=0, steps=6)
+    small = LMModule(config, Training(optimizer=partial(adamw, lr=1e-3), schedule=schedule))
+    with pytest.raises(ConfigError, match=r"vocab_size must be at least .* \(277\), was: 100"):
+        trainer_of(tmp_path).fit(small, rows_of(data))
+    with pytest.raises(ConfigError, match="context_parallel of LMModule and of LMDataModule"):
+        trainer_of(tmp_path).fit(module_of(command), rows_of(data, context_parallel=2))
+    with pytest.raises(ConfigError, match="context_parallel needs the rows of an LMDataModule"):
+        trainer_of(tmp_path).fit(module_of(command, context_parallel=2), DataLoader([1]))
+    with pytest.raises(DataError, match="accumulate_grad_batches cannot be set, was: 2"):
+        trainer_of(tmp_path, accumulate_grad_batches=2).fit(Own(277), rows_of(data))
+
+
+@pytest.mark.parametrize("precision", ["bf16-true", "64-true"])
+def test_weights_may_have_another_precision(precision, command, data, tmp_path):
+    module = module_of(command)
+    trainer_of(tmp_path, precision=precision).fit(module, rows_of(data))
+    dtype = {"bf16-true": torch.bfloat16, "64-true": torch.float64}[precision]
+    assert {p.dtype for p in module.parameters()} == {dtype}
+    reference = module_of(command)
+    trainer_of(tmp_path).fit(reference, rows_of(data))
+    assert module.metrics["loss"] == pytest.approx(reference.metrics["loss"], rel=1e-2)
+
+
+def test_rows_of_all_kinds_are_built_again_from_their_hyperparameters(data):
+    rows = rows_of(
+        data,
+        packing=Packing(strategy="best_fit"),
+        mixture=Mixture(sources={"proofs": 1.0}),
+        curriculum=Curriculum(stages=[{"length": 16, "steps": 2}]),
+    )
+    again = LMDataModule(**rows.hparams)
+    assert again.hparams == rows.hparams
+    assert again.state_dict() == rows.state_dict()
+    assert re.search(r"/data$", again.hparams["folder"])

@@ -1,1 +1,0 @@
-"""Scores of predictions, by the rules of SCROLLS, RULER and passkey retrieval."""

@@ -1,0 +1,157 @@
+"""Callbacks of a user's: which of Lightning's are refused, and which one ended a training.
+
+Some would train something else; docs/loops.md has the table of all, and a test tries each under a
+Trainer and in a command. One ends a training by `trainer.should_stop` or by KeyboardInterrupt: a
+witness behind each of them sees which it was. Such a run is not finished: it keeps its checkpoint,
+and the same command goes on with it.
+"""
+
+import signal
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Any, NoReturn, ParamSpec, TypeVar
+
+import lightning
+from lightning.pytorch import callbacks as of_lightning
+
+from train import stop
+from train.errors import ConfigError, RunError
+from train.fit.record import STOPPED
+from train.fit.runs import LIGHTNING
+
+_EVERYWHERE = {
+    "BaseFinetuning": "it freezes parts by their names in another model: use extend.lora",
+    "BatchSizeFinder": "a batch is an optimizer step: use rows.micro_batch=auto",
+    "GradientAccumulationScheduler": "a batch is an optimizer step: set rows.global_batch, or a "
+    "curriculum with rows.budget=rows",
+    "LearningRateFinder": "its trial would be part of the training: compare trials of a few steps, "
+    "-m optimizer.lr=1e-3,2e-3",
+    "ModelPruning": "the written model has no place for its masks",
+    "StochasticWeightAveraging": "it counts epochs, of which a training has one: use "
+    "lightning.pytorch.callbacks.EMAWeightAveraging",
+}
+_IN_COMMANDS = {
+    "OnExceptionCheckpoint": "a run is resumed from checkpoints of its own: set checkpoint_every",
+}
+SWALLOWED = (
+    ": a callback or logger raised StopIteration (next() of an iterator at its end), which "
+    "Lightning takes for the end of the rows; mend it, and run the same command again"
+)
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_HOOKS = [
+    name
+    for name in vars(lightning.Callback)
+    if name.startswith(("on_fit_start", "on_train", "on_validation", "on_before", "on_after"))
+    and name != "on_train_end"  # an early stop looks after the others of the end of an epoch
+]
+
+
+def refuse_callbacks(callbacks: Sequence[Any], *, command: bool = False) -> None:
+    """Raise ConfigError for a callback that cannot act rightly. command: in a run of ours."""
+    refused = _EVERYWHERE | (_IN_COMMANDS if command else {})
+    for callback in callbacks:
+        for name, why in refused.items():
+            if isinstance(callback, getattr(of_lightning, name)):
+                raise ConfigError(f"{type(callback).__name__} cannot be used: {why}")
+
+
+def keep_apart(callbacks: Sequence[lightning.Callback], *, run: Path) -> None:
+    """Have checkpoints of Lightning's own callback written to a folder of their own in the run."""
+    for callback in callbacks:
+        if isinstance(callback, of_lightning.ModelCheckpoint) and callback.dirpath is None:
+            callback.dirpath = str(run / LIGHTNING)
+
+
+class Ends:
+    """Why a training ended before its last step. how: as the record of its session says it."""
+
+    def __init__(self) -> None:
+        self.how: str | None = None
+        self.stopper: str | None = None
+
+    def witnessed(self, callbacks: Sequence[lightning.Callback]) -> list[lightning.Callback]:
+        """Return callbacks of the user's with a witness behind each."""
+        pairs = [(callback, Witness(type(callback).__name__, self)) for callback in callbacks]
+        return [each for pair in pairs for each in pair]
+
+    def note(self, trainer: Any) -> None:
+        """Note how a training ended that has not reached its last step."""
+        stopper = self.stopper or "a callback"
+        if trainer.fast_dev_run:
+            stopper = "trainer.fast_dev_run"
+        elif stopper == "Timer" and trainer.should_stop:
+            stopper = "Timer (trainer.max_time)"
+        self.how = f"{STOPPED}{stopper}"
+
+    @contextmanager
+    def interrupted(self, folder: Path) -> Iterator[None]:
+        """Turn a KeyboardInterrupt that a callback raises in the block into Stopped."""
+        try:
+            yield
+        except KeyboardInterrupt as fault:
+            self._stop(fault, folder)
+        except SystemExit as end:  # Lightning exits like this, silently
+            if isinstance(end.__context__, KeyboardInterrupt):
+                self._stop(end.__context__, folder)
+            raise
+
+    def _stop(self, fault: KeyboardInterrupt, folder: Path) -> NoReturn:
+        stop.heard_again()  # Lightning has switched SIGINT off
+        why = f"KeyboardInterrupt in {_raised_by(fault) or 'the training'}"
+        self.how = f"{STOPPED}{why}"
+        reason = f"{why}; the newest checkpoint of {folder} is kept; {stop.AGAIN}"
+        raise stop.Stopped(signal.SIGINT, reason) from None
+
+
+def unswallowed(step: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Turn a StopIteration of a callback in a step into RunError; Lightning would go on without."""
+
+    @wraps(step)
+    def whole(*given: _P.args, **named: _P.kwargs) -> _T:
+        try:
+            return step(*given, **named)
+        except StopIteration as end:
+            raise RunError(f"a step ended early{SWALLOWED}") from end
+
+    return whole
+
+
+@contextmanager
+def exits_are_faults() -> Iterator[None]:
+    """Turn a SystemExit that a callback raises into RunError; Lightning's own is an interrupt."""
+    try:
+        yield
+    except SystemExit as end:
+        if isinstance(end.__context__, KeyboardInterrupt):
+            raise
+        who = _raised_by(end) or "the training"
+        raise RunError(f"SystemExit({end.code!r}) in {who} ended the run") from end
+
+
+def _raised_by(fault: BaseException) -> str | None:
+    """Return the name of the innermost callback that an exception came through."""
+    raiser = None
+    for frame, _ in traceback.walk_tb(fault.__traceback__):
+        owner = frame.f_locals.get("self")
+        if isinstance(owner, lightning.Callback):
+            raiser = type(owner).__name__
+    return raiser
+
+
+class Witness(lightning.Callback):
+    """Notes in `ends` whether the callback before it, of this name, has asked for a stop."""
+
+    def __init__(self, name: str, ends: Ends) -> None:
+        self.name, self.ends = name, ends
+
+    def look(self, trainer: lightning.Trainer, *_: Any) -> None:
+        if trainer.should_stop and self.ends.stopper is None:
+            self.ends.stopper = self.name
+
+
+for _hook in _HOOKS:
+    setattr(Witness, _hook, Witness.look)
