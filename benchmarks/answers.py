@@ -117,6 +117,7 @@ class Study:
             answers_text.build(self.home.text, texts)
         for name, node in plan.ENCODINGS.items():
             _write_yaml(self.home.conf / "encoding" / f"{name}.yaml", node)
+        self._take_known()
         self._write()
         missing = [run for run in self.runs if self.home.row(run) is None]
         print(f"{len(missing)} of {len(self.runs)} runs are missing", flush=True)
@@ -125,6 +126,24 @@ class Study:
             list(pool.map(self._try, missing))
             self._over.set()
             ticking.result()
+
+    def _take_known(self) -> None:
+        """Take rows that the results have already, of another home; ValueError if they differ."""
+        for study in dict.fromkeys(run.study for run in self.runs):
+            path = self.results / f"answers_{study}.json"
+            if not path.exists():
+                continue
+            known, here = json.loads(path.read_text(encoding="utf-8")), self._head(study)
+            if other := [key for key in ("text", "settings") if known[key] != here[key]]:
+                raise ValueError(
+                    f"{path} has rows of another {other[0]}; move it, or set --results"
+                )
+            rows = {(row["arm"], row["seed"], row["steps"]): row for row in known["rows"]}
+            for run in self.runs:
+                row = rows.get((run.arm, run.seed, run.steps)) if run.study == study else None
+                if row is not None and self.home.row(run) is None:
+                    (self.home.runs / run.name).mkdir(parents=True)
+                    write_whole(self.home.runs / run.name / "row.json", json.dumps(row) + "\n")
 
     def _tick(self) -> None:
         """Write down now and then how many tokens are trained, for the rate."""
@@ -153,6 +172,12 @@ class Study:
         if max(passes.values()) > plan.MOST_PASSES and not run.what.repeats:
             raise ValueError(f"text would be read too often: {passes}")
         shares = ", ".join(f"{name}: {share:.6f}" for name, share in run.shares.items())
+        per_segment = _tokens_per_segment(data, sources)
+        for other in self.runs:
+            row = self.home.row(other) if other.what.cuts == run.what.cuts else None
+            known = {} if row is None else row["tokens_per_segment"]
+            if any(per_segment[name] != known[name] for name in per_segment.keys() & known.keys()):
+                raise ValueError(f"{data} is cut otherwise than for {other.name}")
         words = [f"out={self.home.runs}", f"data={data}"]
         model = [f"model.{key}={value}" for key, value in MODELS[run.what.model].items()]
         own = [f"encoding={run.what.encoding}", f"name={run.name}", f"seed={run.seed}", *model]
@@ -166,7 +191,7 @@ class Study:
         row = row_of(run, folder) | {
             "curve": answers_table.curve_of(metrics, sources),
             "passes": {name: round(value, 4) for name, value in passes.items()},
-            "tokens_per_segment": _tokens_per_segment(data, sources),
+            "tokens_per_segment": per_segment,
             "commit": commit(),
             "machine": machine(),
             "finished": time.strftime("%Y-%m-%d %H:%M:%S"),
@@ -236,19 +261,27 @@ class Study:
         if process.returncode:
             raise subprocess.CalledProcessError(process.returncode, f"{name}, see its log")
 
+    def _head(self, study: str) -> dict[str, Any]:
+        """Return what the results of a study say beside its rows."""
+        text = json.loads((self.home.text / answers_text.MANIFEST).read_text(encoding="utf-8"))
+        failed = {run.name: self.failed[run.name] for run in self.runs if run.name in self.failed}
+        return {
+            "study": study,
+            "text": text,
+            "settings": {**SETTINGS, "models": MODELS, "vocabulary": VOCABULARY},
+            "failed": {name: why for name, why in failed.items() if name.startswith(f"{study}_")},
+        }
+
     def _write(self) -> None:
         """Write the results of each study from the rows of its runs."""
-        text = json.loads((self.home.text / answers_text.MANIFEST).read_text())
         with self._writing:
             for study in dict.fromkeys(run.study for run in self.runs):
                 runs = [run for run in self.runs if run.study == study]
                 rows = [row for run in runs if (row := self.home.row(run)) is not None]
-                failed = {r.name: self.failed[r.name] for r in runs if r.name in self.failed}
-                settings = {**SETTINGS, "models": MODELS, "vocabulary": VOCABULARY}
-                whole = {"study": study, "text": text, "settings": settings, "failed": failed}
                 self.results.mkdir(parents=True, exist_ok=True)
                 write_whole(
-                    self.results / f"answers_{study}.json", answers_table.spelled(whole, rows)
+                    self.results / f"answers_{study}.json",
+                    answers_table.spelled(self._head(study), rows),
                 )
 
 

@@ -72,6 +72,7 @@ def on_its_own(empty_folder):
     CALLS.clear()
     yield
     assert not any(empty_folder.iterdir())
+    assert "LOCAL_RANK" not in os.environ, "processes of later tests would wait for its ranks"
 
 
 @pytest.fixture(scope="session", autouse=True)

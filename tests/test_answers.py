@@ -324,3 +324,13 @@ def test_a_study_that_is_killed_goes_on_exactly(tmp_path):
     assert one["perplexity"].keys() == {"prose", "python"}
     lines = list(answers.status(answers.Home(cut), STUDIES["A"][:2]))
     assert lines[0] == "A: 1 of 2 runs are done: natural_0"
+    # Another home takes what the results have, and trains nothing anew.
+    other = tmp_path / "other"
+    shutil.copytree(whole / "text", other / "text")
+    shutil.copy(whole / "answers_A.json", other)
+    assert start(other).wait(LIMIT_S) == 0, (tmp_path / "log").read_text()
+    assert (tmp_path / "log").read_text().endswith("0 of 1 runs are missing\n")
+    assert (other / "answers_A.json").read_text() == (whole / "answers_A.json").read_text()
+    (other / "text" / answers_text.MANIFEST).write_text("{}")
+    assert start(other).wait(LIMIT_S) == 1
+    assert "has rows of another text; move it, or set" in (tmp_path / "log").read_text()

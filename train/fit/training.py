@@ -3,6 +3,7 @@
 import atexit
 import contextlib
 import logging
+import os
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
@@ -71,6 +72,11 @@ _NOT_HERE = (
     ".*`srun` command is available.*",  # a login node
     ".*treespec.*LeafSpec.*",  # a deprecation in torch, of what Lightning calls
 )
+
+# What Lightning sets for the ranks that it starts, also where there is only one.
+_OF_LAUNCHERS = (
+    "MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "LOCAL_RANK", "WORLD_SIZE", "OMP_NUM_THREADS",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -341,12 +347,18 @@ def quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def one_of_several() -> Iterator[None]:
-    """Leave the process group behind the block, for the next run of a sweep.
+    """Leave the process group and its variables behind the block, for what is trained next here.
 
-    After a failure others may be waiting in it.
+    That is the next run of a sweep, or a Trainer of the user's own, which would take this process
+    for a rank that somebody else has started. After a failure others may be waiting in the group.
     """
-    with quiet():
-        yield
+    unset = [name for name in _OF_LAUNCHERS if name not in os.environ]
+    try:
+        with quiet():
+            yield
+    finally:
+        for name in unset:
+            os.environ.pop(name, None)
     if torch.distributed.is_initialized():
         leave = torch.distributed.destroy_process_group
         if world() is None:
