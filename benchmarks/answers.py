@@ -16,11 +16,9 @@ same command goes on exactly where it was. `--status` says what is done and how 
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import sysconfig
@@ -36,7 +34,7 @@ from typing import Any
 from benchmarks import answers_plan as plan
 from benchmarks import answers_table, answers_text
 from benchmarks.answers_plan import BATCH, CUTS, LENGTHS, MODELS, NATURAL, ROW, STUDIES, Cuts, Run
-from benchmarks.workers import ROOT, machine
+from benchmarks.workers import NICEST, ROOT, begin_apart, lowest_priority, machine
 from train.disk.files import append, read_numbers, write_whole
 from train.disk.lock import locked
 from train.evals.rows import FILE, Journal, Row
@@ -67,13 +65,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
 VOCABULARY = 16384
 WARMUP = 12  # one step in so many
 ATTEMPTS = 2  # of a run, in one command
-NICEST = 19
 RECENT_S = 2 * 3600  # over which the rate is measured
 TICK_S = 60
 EVALUATION = 0.2  # time of an evaluation, as a share of that of a training of 10M tokens
 _NO_SHARES = {"test": 0.0, "validation": 0.0}  # held-out documents have names
-_LIBC = ctypes.CDLL(None)
-_PR_SET_PDEATHSIG = 1
 
 
 class Home:
@@ -249,7 +244,7 @@ class Study:
         with (self.home.logs / f"{name}.log").open("a") as file:
             process = subprocess.Popen(
                 [*typed, *keys, *words], cwd=ROOT, env=environment, stdin=subprocess.DEVNULL,
-                stdout=file, stderr=subprocess.STDOUT, preexec_fn=partial(_apart, self.nice),
+                stdout=file, stderr=subprocess.STDOUT, preexec_fn=partial(begin_apart, self.nice),
             )  # fmt: skip
             _, status, used = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
@@ -366,31 +361,6 @@ def commit() -> str:
     """Return the commit of this checkout."""
     words = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
     return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
-
-
-def _apart(nice: int = NICEST) -> None:
-    """Let the process that is about to start end with its parent and come after all others.
-
-    Linux shares cores out among sessions first (sched_autogroup), whatever their processes have:
-    so it is a session of its own. nice: of that session, 0 to take a share like any other.
-    """
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    os.setsid()
-    lowest_priority()
-    group = Path("/proc/self/autogroup")
-    while group.exists():
-        try:
-            group.write_text(f"{nice}")
-            return
-        except BlockingIOError:  # without root, Linux allows ten of these a second
-            time.sleep(0.2)
-
-
-def lowest_priority() -> None:
-    """Let this process and its children have only what no other process of the session wants."""
-    os.nice(NICEST)
-    if hasattr(os, "SCHED_IDLE"):
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 def settle(home: Home, words: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import answers, answers_table, answers_text
+from benchmarks import answers, answers_table, answers_text, workers
 from benchmarks.answers_cuts import Also, TokenStride
 from benchmarks.answers_plan import ARMS, CUTS, NATURAL, RIVALS, STUDIES
 from benchmarks.answers_table import ALL, rival_of
@@ -240,7 +240,11 @@ def test_half_widths_are_those_of_the_report():
 def test_what_a_study_starts_comes_after_all_other_sessions():
     program = "cat /proc/self/autogroup; cut -d' ' -f6,19,41 /proc/$$/stat; echo $$"
     started = subprocess.run(
-        ["sh", "-c", program], preexec_fn=answers._apart, capture_output=True, text=True, check=True
+        ["sh", "-c", program],
+        preexec_fn=workers.begin_apart,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     group, numbers, pid = started.stdout.splitlines()
     session, nice, policy = map(int, numbers.split())
@@ -250,13 +254,14 @@ def test_what_a_study_starts_comes_after_all_other_sessions():
 
 TOY = """
 import sys
-from benchmarks import answers, answers_plan, answers_text
+from benchmarks import answers, answers_plan, answers_text, workers
 
 for name in [*answers_text.SOURCES]:
     if name not in ("prose", "python"):
         del answers_text.SOURCES[name]
 answers.MODELS["2M"] = {"width": 32, "n_layer": 1, "n_head": 2, "mlp_width": 32}
-answers.lowest_priority = lambda: None  # tests do not wait for all others
+# Tests do not wait for all others.
+answers.lowest_priority = workers.lowest_priority = lambda: None
 answers.VOCABULARY, answers_plan.MOST_PASSES = 300, 100
 small = {"row_length": 32, "rows.global_batch": 4, "rows.micro_batch": 4, "rows.validation_rows": 4}
 answers.SETTINGS["pretrain"] |= small | {"checkpoint_every": 5, "trainer.precision": "32-true"}

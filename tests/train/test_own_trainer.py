@@ -3,10 +3,12 @@
 The scripts of two processes are started as a user does it.
 """
 
+import os
 import re
 import subprocess
 import sys
 from functools import partial
+from unittest import mock
 
 import lightning
 import pytest
@@ -55,6 +57,13 @@ def command(data, tmp_path_factory):
     out = tmp_path_factory.mktemp("command")
     words = (f"data={data}", f"out={out}", *WORDS, "keep_checkpoints=9", "checkpoint_every=1")
     return pretrain(*words)
+
+
+@pytest.fixture(autouse=True)
+def environment():
+    """Take back what Lightning's launchers leave in the environment."""
+    with mock.patch.dict(os.environ):
+        yield
 
 
 def rows_of(data, **options):
