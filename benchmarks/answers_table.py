@@ -240,7 +240,9 @@ def draw(path: Path, svg: Path) -> None:
     lengths = sorted({each.length for each in found})
     if not arms:
         raise SystemExit(f"{path} has no two arms to compare yet")
-    figure = Figure(figsize=(11.5, 1.8 + 0.32 * len(arms)), layout="constrained")
+    rivals = {each.rival for each in found}
+    shown = f"perplexity in percent of {rivals.pop() if len(rivals) == 1 else 'the rival'}"
+    figure = Figure(figsize=(11.5, 1.6 + 0.75 * len(arms)), layout="constrained")
     panels = figure.subplots(1, len(lengths) + 1, width_ratios=[1] * len(lengths) + [1.3])
     for panel, length in zip(panels, lengths, strict=False):
         sources = list(dict.fromkeys(each.source for each in found))
@@ -251,16 +253,21 @@ def draw(path: Path, svg: Path) -> None:
             halves = [100 * math.expm1(each.documents) for each in own]
             panel.errorbar(values, heights, xerr=halves, fmt="o", ms=3, lw=1, label=source)
         panel.axvline(100, color="#59636f", lw=0.8)
-        panel.set(title=f"{length // ROW} rows", xlabel="percent of the rival's perplexity")
+        panel.set(title=f"{length:,} tokens")
         panel.set_yticks(range(len(arms)), arms if panel is panels[0] else [""] * len(arms))
         panel.invert_yaxis()
-    panels[0].legend(frameon=False, fontsize="x-small")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower left", ncols=len(labels), frameon=False)
     for arm, points in curves(study, rows).items():
-        x, y, _ = zip(*points, strict=True)
-        panels[-1].plot(x, [100 * value for value in y], label=arm)
+        tokens, ratio, half = np.array(points).T
+        panels[-1].plot(tokens, 100 * ratio, label=arm)
+        panels[-1].fill_between(
+            tokens, 100 * ratio / (1 + half), 100 * ratio * (1 + half), alpha=0.15, lw=0
+        )
     panels[-1].axhline(100, color="#59636f", lw=0.8)
     panels[-1].set(title="on new text, in training", xlabel="million tokens")
-    panels[-1].legend(frameon=False, fontsize="x-small")
+    panels[-1].legend(frameon=False)
+    figure.suptitle(shown)
     svg.parent.mkdir(parents=True, exist_ok=True)
     part = svg.with_name(f".{svg.name}")
     figure.savefig(part, format="svg", metadata={"Date": None})

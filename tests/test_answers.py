@@ -5,6 +5,7 @@ import json
 import math
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -234,6 +235,22 @@ def test_the_rate_leaves_out_stops(tmp_path):
 
 def test_half_widths_are_those_of_the_report():
     assert answers_table.half_width is half_width and RIVALS.keys() == ARMS.keys()
+
+
+def test_the_page_has_the_numbers_and_the_picture_of_the_rows(tmp_path):
+    rows = ROOT / "benchmarks" / "results" / "answers_A.json"
+    page = (ROOT / "docs" / "segmentation.md").read_text(encoding="utf-8")
+    cell = re.compile(r"\d+\.\d ±\d+\.\d")
+    shown = cell.findall(page.partition("### First rows")[2])
+    assert sorted(shown) == sorted(cell.findall("\n".join(answers_table.table(rows))))
+    answers_table.draw(rows, tmp_path / "answers.svg")
+    drawn = (tmp_path / "answers.svg").read_text(encoding="utf-8")
+    committed = (ROOT / "docs" / "answers.svg").read_text(encoding="utf-8")
+    assert re.findall(r"<text[^>]*>([^<]*)<", drawn) == re.findall(
+        r"<text[^>]*>([^<]*)<", committed
+    )
+    places = [re.findall(r"-?\d+\.\d+", svg.partition("</defs>")[2]) for svg in (drawn, committed)]
+    assert np.allclose(*(np.array(values, float) for values in places), atol=0.01)
 
 
 @pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="needs Linux's autogroups")
