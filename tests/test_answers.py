@@ -240,7 +240,7 @@ def test_half_widths_are_those_of_the_report():
 def test_the_page_has_the_numbers_and_the_picture_of_the_rows(tmp_path):
     rows = ROOT / "benchmarks" / "results" / "answers_A.json"
     page = (ROOT / "docs" / "segmentation.md").read_text(encoding="utf-8")
-    cell = re.compile(r"\d+\.\d ±\d+\.\d")
+    cell = re.compile(r"\d+\.\d \u00b1\d+\.\d")
     shown = cell.findall(page.partition("### First rows")[2])
     assert sorted(shown) == sorted(cell.findall("\n".join(answers_table.table(rows))))
     answers_table.draw(rows, tmp_path / "answers.svg")
