@@ -89,12 +89,20 @@ def shares_of(segmenter: Segmenter, rules: Mapping[str, int], length: int) -> di
     return {**rules, **({type(segmenter).__name__: rest} if rest > 0 else {})}
 
 
+# Fewer ends than these are sorted faster without numpy.
+_FEW = 100
+
+
 def cuts_from_ends(ends: Iterable[int] | npt.ArrayLike, length: int) -> Cuts:
     """Return the cuts of a text of `length` characters from the ends of its segments.
 
     Ends may repeat and come in any order; 0 and `length` are optional. Raises SegmenterError for an
     end outside of the text.
     """
+    if isinstance(ends, list) and len(ends) < _FEW:
+        found = sorted({0, length, *ends})
+        if found[0] == 0 and found[-1] == length:
+            return np.array(found, np.int64)
     if isinstance(ends, np.ndarray | array):
         places = np.asarray(ends, dtype=np.int64)
     else:

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import re
 from array import array
-from bisect import bisect_left
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias
@@ -21,23 +19,25 @@ import numpy.typing as npt
 
 from segmenters.prose import candidate_pattern, signs
 from segmenters.prose.endings.doubt import WINDOW
-from segmenters.prose.endings.words import before_capital, is_exclaimed
+from segmenters.prose.endings.foresight import ASK, END, Foresight
 
 # Texts shorter than the first are looked at with regular expressions only, and candidates of those
 # shorter than the second are searched with one.
 SHORT, LONG = 400, 6000
 # Arrays hold so many characters at a time, with so many before and behind them.
-BLOCK, _BEFORE, _BEHIND = 1 << 16, 4 * WINDOW, 3
+BLOCK, _BEFORE, _BEHIND = 1 << 16, 2 * WINDOW, 4
 
 # The classes: those of scripts, then others, then those with which a candidate begins, of which the
 # last may be of a script as well.
 _RARE, _THAI, _WIDE = range(3)
-(_OTHER, _SPACE, _BLANK, _SMALL, _COMMA, _CAPITAL, _I, _DIGIT, _WORD, _SQUARE, _QUOTE) = range(
-    3, 14
+(_OTHER, _SPACE, _BLANK, _SMALL, _COMMA, _CAPITAL, _DIGIT, _WORD, _OPENER, _SQUARE) = range(3, 13)
+_QUOTE = 13
+(_RETURN, _NEWLINE, _LINE_END, _PERIOD, _EXCLAMATION, _QUESTION, _TERMINATOR, _DIVIDER) = range(
+    32, 40
 )
-(_NEWLINE, _LINE_END, _PERIOD, _EXCLAMATION, _QUESTION, _TERMINATOR, _DIVIDER) = range(32, 39)
-(_ROUND, _CLOSING, _ANGLE, _BULLET, _COLON, _FACE, _WIDE_TERMINATOR, _ASTRAL) = range(39, 47)
-_FIRST, _CLASSES = _NEWLINE, 64
+(_ROUND, _CLOSING, _ANGLE, _BULLET, _COLON, _FACE, _WIDE_TERMINATOR, _ASTRAL) = range(40, 48)
+_FIRST, _CLASSES = _RETURN, 64
+_MAY_BE_WIDE = (_WIDE, _WIDE_TERMINATOR, _ASTRAL)
 Places: TypeAlias = "array[int]"
 # From here on no letter is known as a capital or as one of a word, which only is slower.
 _LETTERS = 0x2000
@@ -50,13 +50,12 @@ def _is(*classes: int) -> npt.NDArray[np.bool_]:
     return members
 
 
-_IS_SPACE = _is(_SPACE, _BLANK, _NEWLINE, _LINE_END)
-_IS_WORD = _is(_SMALL, _CAPITAL, _I, _DIGIT, _WORD)
+_IS_SPACE = _is(_SPACE, _BLANK, _NEWLINE, _RETURN, _LINE_END)
+_IS_WORD = _is(_SMALL, _CAPITAL, _DIGIT, _WORD)
 _IS_SIGN = _is(_PERIOD, _EXCLAMATION, _QUESTION)
-_IS_BRACKET = _is(_SQUARE, _ROUND)
-# What starts a sentence behind a sign and white space, and behind a sign and one space.
-_STARTS = _is(_CAPITAL, _I, _DIGIT)
-_STARTS_BEHIND_SPACE = _is(_CAPITAL, _I, _DIGIT, _QUOTE, _ROUND)
+# What opens a bracket; what is no part of a candidate behind a sign and white space.
+_IS_BRACKET, _IS_QUOTE = _is(_SQUARE, _ROUND), _is(_QUOTE, _CLOSING)
+_STARTS = _is(_SMALL, _CAPITAL, _DIGIT, _WORD, _OPENER, _ROUND)
 
 
 def _open_pairs(pairs: dict[tuple[int, ...], npt.NDArray[np.bool_]]) -> npt.NDArray[np.bool_]:
@@ -102,14 +101,14 @@ def _table() -> npt.NDArray[np.uint8]:
         _BLANK: filter(str.isspace, _chars((0, 0x3000))),
         _SMALL: "abcdefghijklmnopqrstuvwxyz",
         _DIGIT: "0123456789",
-        _I: "I",
+        _SQUARE: "[",
         _SPACE: " ",
         _COMMA: ",",
-        _SQUARE: "[",
         _OTHER: signs.CLOSERS + signs.LATE,
+        _QUOTE: "\"'\u2019\u201d",
         _WIDE: _chars((0x3001, 0x9FFF), (0xF900, 0xFAFF), (0xFF01, 0xFFEF)),
         _THAI: _chars((0x0E01, 0x0EDF)),
-        _QUOTE: "`*\u2018\u201e\u00ab",
+        _OPENER: "`*\u2018\u201e\u00ab",
         _TERMINATOR: signs.PLAIN + signs.STRONG,
         _WIDE_TERMINATOR: filter(signs.WIDE.match, signs.PLAIN + signs.STRONG),
         _RARE: filter(signs.is_rare, [*letters, *_chars((_LETTERS, 0x2FFF))]),
@@ -118,6 +117,7 @@ def _table() -> npt.NDArray[np.uint8]:
         _QUESTION: "?",
         _LINE_END: signs.LINE_ENDS,
         _NEWLINE: "\n",
+        _RETURN: "\r",
         _BULLET: signs.BULLETS,
         _DIVIDER: signs.DIVIDERS,
         _ROUND: "(",
@@ -149,92 +149,52 @@ def _classes(text: str, first: int, end: int) -> npt.NDArray[np.uint8]:
 
 @dataclass(slots=True)
 class Candidates:
-    """The candidates of a text, from a place on.
+    """The candidates of a text, from a position on.
 
     `starts`: where those start that are asked about, as far as `pattern` matches there (None:
-    wherever it does); `sure`: where sentences end beyond doubt, in order; `wide`: whether the text
-    may hold Chinese or Japanese, `pauses`: Thai or Lao, in which white space ends sentences. What
-    is behind `end` is still to come, from `starts[index]` on.
+    wherever it does); `places`: where the next sentence starts, if that is known without a match,
+    else 0; `sure`: where sentences end beyond doubt, in order; `wide`: whether the text may hold
+    Chinese or Japanese, `pauses`: Thai or Lao, in which white space ends sentences.
     """
 
     text: str
     pattern: re.Pattern[str]
+    position: int
     starts: Places | None
+    places: Places
     sure: Places
     wide: bool
     pauses: bool
-    end: int = 0
-    index: int = 0
-
-    def __iter__(self) -> Iterator[re.Match[str]]:
-        """Yield what the pattern matches; each match starts behind the one before."""
-        return self._searched() if self.starts is None else self._matched(self.starts)
-
-    def _searched(self) -> Iterator[re.Match[str]]:
-        end = -1
-        while end != self.end:
-            end = self.end
-            for candidate in self.pattern.finditer(self.text, end):
-                self.end = end = candidate.end()
-                yield candidate
-                if self.end != end:
-                    break
-
-    def _matched(self, starts: Places) -> Iterator[re.Match[str]]:
-        match, text = self.pattern.match, self.text
-        while self.index < len(starts):
-            start = starts[self.index]
-            self.index += 1
-            if start >= self.end and (candidate := match(text, start)):
-                self.end = candidate.end()
-                yield candidate
-
-    def resume(self, place: int) -> None:
-        """Go on from a place in the last match."""
-        self.end = place
-        if self.starts is not None:
-            self.index = bisect_left(self.starts, place)
 
 
-def candidates(text: str, position: int, *, next_word: bool, lanes: bool) -> Candidates:
+def candidates(text: str, position: int, *, foreseen: Foresight, lanes: bool) -> Candidates:
     """Return the candidates of a text from `position` on; without `lanes`, all are asked about."""
     size, plain = len(text) - position, text.isascii()
-    starts, sure = None, array("q")
+    starts, places, sure = None, array("q"), array("q")
     if size < (LONG if plain else SHORT):
         text = signs.usual(text)
         wide = not plain and signs.WIDE.search(text) is not None
         pauses = not plain
     else:
+        kinds: set[int] = set()
         if lanes and size >= LONG:
             starts = array("q")
-        text, kinds = _read(text, position, next_word, starts, sure)
+        is_usual = False
+        for begin in range(position, len(text), BLOCK):
+            span = begin - _BEFORE, min(begin + BLOCK, len(text)) + _BEHIND
+            classes = _classes(text, *span)
+            kinds |= _kinds(classes)
+            if not (is_usual or kinds.isdisjoint((_RARE, _ASTRAL))):
+                text, is_usual = signs.usual(text), True
+                classes = _classes(text, *span)
+            if starts is not None:
+                _sort(text, classes, span[0], foreseen, (starts, places, sure))
         wide = _WIDE in kinds or _WIDE_TERMINATOR in kinds
         wide = wide or (_ASTRAL in kinds and signs.WIDE.search(text) is not None)
         pauses = _THAI in kinds
     kind = 0 if plain else 1 if wide else 2
     pattern = candidate_pattern.PATTERNS[kind] if lanes else candidate_pattern.without_lanes(kind)
-    return Candidates(text, pattern, starts, sure, wide, pauses, position)
-
-
-def _read(
-    text: str, position: int, next_word: bool, starts: Places | None, sure: Places
-) -> tuple[str, set[int]]:
-    """Return the text with usual terminators, and which classes of scripts it has.
-
-    To `starts`, if there is one, and `sure` is added what they are in `Candidates`.
-    """
-    kinds: set[int] = set()
-    is_usual = False
-    for begin in range(position, len(text), BLOCK):
-        span = begin - _BEFORE, min(begin + BLOCK, len(text)) + _BEHIND
-        classes = _classes(text, *span)
-        kinds |= _kinds(classes)
-        if not (is_usual or kinds.isdisjoint((_RARE, _ASTRAL))):
-            text, is_usual = signs.usual(text), True
-            classes = _classes(text, *span)
-        if starts is not None:
-            _sort(text, classes, begin, next_word, starts, sure)
-    return text, kinds
+    return Candidates(text, pattern, position, starts, places, sure, wide, pauses)
 
 
 def _kinds(classes: npt.NDArray[np.uint8]) -> set[int]:
@@ -248,63 +208,47 @@ def _kinds(classes: npt.NDArray[np.uint8]) -> set[int]:
 def _sort(
     text: str,
     classes: npt.NDArray[np.uint8],
-    begin: int,
-    next_word: bool,
-    starts: Places,
-    sure: Places,
+    first: int,
+    foreseen: Foresight,
+    found: tuple[Places, Places, Places],
 ) -> None:
-    """Add where candidates of a block start that are asked about, and its ends beyond doubt.
+    """Add the candidates of a block to `starts`, `places` and `sure`.
 
-    `classes`: those of the characters of the block, which starts at `begin`, and around it.
+    `classes`: those of the characters of the block and around it, from `first` on.
     """
-    first = begin - _BEFORE
     places = np.flatnonzero(classes[_BEFORE:-_BEHIND] >= _FIRST) + _BEFORE
-    kinds, before, behind = classes[places], classes[places - 1], classes[places + 1]
-    second, third = classes[places + 2], classes[places + 3]
-    undecided = _OPEN_BEFORE[kinds, before] & _OPEN_BEHIND[kinds, behind]
-    # A blank line, in front of which a sign is not asked about.
-    line = behind == _NEWLINE
-    blank = (kinds == _NEWLINE) & line & ~_IS_SPACE[second] & (places < len(text) - first - 2)
-    undecided &= ~(blank | (_IS_SIGN[kinds] & line & (second == _NEWLINE) & ~_IS_SPACE[third]))
-    # A sign behind a word, then a space, a line end or two spaces, then a capital or the like.
-    single = (behind == _SPACE) & _STARTS_BEHIND_SPACE[second]
-    double = (behind == _SPACE) & (second == _SPACE) & _STARTS[third]
-    usual = single | double | (line & _STARTS[second])
-    usual &= _IS_SIGN[kinds] & _IS_WORD[before]
-    if next_word:
-        usual &= np.where(double, third, second) != _I
-    indices = np.flatnonzero(usual)
+    kinds, before = classes[places], classes[places - 1]
+    behind = classes[places + 1]
+    asked = _OPEN_BEFORE[kinds, before] & _OPEN_BEHIND[kinds, behind]
+    # A quote behind a sign closes, but may open between ideographs.
+    quoted = _IS_QUOTE[behind] & _IS_SIGN[kinds] & _kinds(classes).isdisjoint(_MAY_BE_WIDE)
+    gap = places + 1 + quoted
+    space, second, third = classes[gap], classes[gap + 1], classes[gap + 2]
+    line, visible = space == _NEWLINE, ~_IS_SPACE[second]
+    # A line end, and a blank line, in front of which a sign is not asked about.
+    inside = places < len(text) - first - 2
+    blank = (kinds == _NEWLINE) & line & visible & inside
+    asked &= ~(blank | (_IS_SIGN[kinds] & line & (second == _NEWLINE) & ~_IS_SPACE[third]))
+    asked &= ~((kinds == _RETURN) & line & visible)
+    # A sign behind a word, then a space, a line end or two spaces, and a letter or the like.
+    double = ((space == _SPACE) & (second == _SPACE)) | ((space == _RETURN) & (second == _NEWLINE))
+    usual = ((space == _SPACE) | line) & _STARTS[second] | double & _STARTS[third]
+    indices = np.flatnonzero(usual & _IS_SIGN[kinds] & _IS_WORD[before])
+    nexts = np.zeros_like(places)
+    nexts[indices] = gap[indices] + 1 + double[indices]
+    starts, nexts = places + first, nexts + first * (nexts > 0)
+    # As arrays: lists of numbers take five times the memory.
+    asking = (array("q", each[indices].tobytes()) for each in (starts, nexts))
+    verdicts = foreseen.verdicts(text, *asking)
+    verdict = np.fromiter(verdicts, np.int8, len(indices))
     brackets = np.flatnonzero(_IS_BRACKET[classes])
     if len(brackets):
         start = places[indices]
         opened = brackets[np.searchsorted(brackets, start) - 1]
-        indices = indices[(opened >= start) | (opened < start - 2 * WINDOW)]
-    words = _words(text, (places[indices] + first).tolist())
-    verdicts = map(_verdict, kinds[indices].tolist(), words)
-    verdict = np.fromiter(verdicts, np.int8, len(indices))
-    undecided[indices] = verdict == _ASK
-    ends = indices[verdict == _END]
-    decided = np.concatenate((places[ends] + 2 + double[ends], places[blank] + 2))
+        verdict[(opened < start) & (opened >= start - 2 * WINDOW) & (verdict == END)] = ASK
+    asked[indices] = verdict == ASK
+    ends = indices[verdict == END]
+    decided = np.concatenate((nexts[ends], starts[blank] + 2))
     decided.sort()
-    starts.frombytes((places[undecided] + first).tobytes())
-    sure.frombytes((decided + first).tobytes())
-
-
-def _words(text: str, starts: list[int]) -> Iterator[str]:
-    """Return what is between the last space and each place, in a window."""
-    for start in starts:
-        tail = text[start - WINDOW : start] if start > WINDOW else text[:start]
-        yield tail[tail.rfind(" ") + 1 :]
-
-
-_GO_ON, _END, _ASK = range(3)
-
-
-def _verdict(kind: int, word: str) -> int:
-    """Return what the tables say of a sign behind a word and before a capital or the like."""
-    if kind == _QUESTION:
-        return _END
-    if kind == _EXCLAMATION:
-        return _ASK if is_exclaimed(word) else _END
-    ends = before_capital(word)
-    return _ASK if ends is None else int(ends)
+    for all_found, block in zip(found, (starts[asked], nexts[asked], decided), strict=True):
+        all_found.frombytes(block.tobytes())

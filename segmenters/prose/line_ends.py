@@ -148,7 +148,7 @@ def openings(
         if thai is not None:
             items = array("q", (i for i in items if not "\u0e01" <= text[i] <= "\u0e5b"))
             items.extend(thai(text, [match.end() for match in _PHRASES.finditer(text, first)]))
-    if "\n" in text.rstrip():
+    if "\n" in text and "\n" in text.rstrip():
         items.extend(list_starts(text, position))
     if next_word:
         items.extend(ahead.item_starts(text))

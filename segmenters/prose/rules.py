@@ -12,28 +12,31 @@ space, coarsely.
 import hashlib
 import re
 from array import array
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from segmenters.base import Ruling
 from segmenters.prose import candidate_pattern, word_lists
-from segmenters.prose.candidates import Places, candidates
-from segmenters.prose.endings.doubt import QUOTES, WINDOW, Doubt, is_blank_line, ruling
+from segmenters.prose.candidates import Candidates, Places, candidates
+from segmenters.prose.endings.doubt import (
+    WINDOW,
+    Doubt,
+    Signs,
+    Table,
+    is_blank_line,
+    is_inserted,
+    ruling,
+)
+from segmenters.prose.endings.foresight import Foresight, foresight
 from segmenters.prose.endings.habits import Habits
 from segmenters.prose.endings.language import ANY
-from segmenters.prose.endings.table import ALPHABETS, ENDS, is_bracketed, is_inserted
-from segmenters.prose.endings.words import before_capital, is_exclaimed
+from segmenters.prose.endings.table import ENDS, is_bracketed
 from segmenters.prose.line_ends import openings
 from segmenters.prose.quotes import Quotes
-from segmenters.prose.signs import BULLETS, CONTINUES, PLAIN, RARE
+from segmenters.prose.signs import BULLETS, RARE, STRONG
 
-# What may follow a usual end, besides capitals beyond ASCII.
-_USUAL = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789(" + QUOTES)
-_CONTINUES = CONTINUES | {"["}
-_PLAIN_SET, _USUAL_SIGNS = frozenset(PLAIN), frozenset(".!?")
-_BULLETS = frozenset(BULLETS)
+_BULLETS, _STRONG = frozenset(BULLETS), frozenset(STRONG)
 # Fewer places than these are sorted faster without numpy.
 _FEW = 256
 # The rules of what the tables are not asked about.
@@ -70,60 +73,211 @@ def sentence_ends(
     those at which sentences start. `log` gets what decided at each candidate: then the tables are
     asked about all of them, without shortcuts, which is slower and cuts the same.
     """
-    ends: list[int] = []
-    scan = candidates(text, position, next_word=next_word, lanes=log is None)
-    length, text = len(text), scan.text
-    if last is None:
-        last = length - len(text.lstrip())  # leading white space belongs to the first sentence
-    others = openings(text, position, starts, next_word=next_word, pauses=scan.pauses, thai=thai)
+    foreseen = foresight(next_word, language)
+    scan = candidates(text, position, foreseen=foreseen, lanes=log is None)
+    others = openings(
+        scan.text, position, starts, next_word=next_word, pauses=scan.pauses, thai=thai
+    )
     sure = _united(scan.sure, others) if others else scan.sure
-    habits, quotes = Habits(text, ends, last, signs), Quotes(text, position, quoted)
-    usual = _USUAL - {"I"} if next_word else _USUAL
-    for match in scan:
-        kind = match.lastgroup
+    if last is None:
+        last = len(text) - len(text.lstrip())  # leading white space belongs to the first sentence
+    reader = _Reader(scan, sure, foreseen, last, signs, quoted, log)
+    reader.read()
+    return reader.ends
+
+
+class _Reader:
+    """Decides about the candidates of a text in turn.
+
+    `ends`: where sentences end so far; `last`: the last of them, or where the text starts; `sure`:
+    where others end beyond doubt, of which `next` is the next one.
+    """
+
+    __slots__ = (
+        *("begun", "ends", "foreseen", "has_brackets", "last", "length", "log", "next"),
+        *("quoted", "scan", "signs", "sure", "text", "_habits", "_quotes"),
+    )
+
+    def __init__(
+        self,
+        scan: Candidates,
+        sure: Places,
+        foreseen: Foresight,
+        last: int,
+        signs: str,
+        quoted: Sequence[tuple[str, int]],
+        log: list[Ruling] | None,
+    ) -> None:
+        self.scan, self.text, self.length = scan, scan.text, len(scan.text)
+        self.foreseen, self.last, self.log = foreseen, last, log
+        self.ends: list[int] = []
+        self.sure: Iterator[int] = iter(sure)
+        self.next = next(self.sure, self.length)
+        self.has_brackets = "(" in self.text or "[" in self.text
+        # Most texts need neither.
+        self.begun, self.signs, self.quoted = last, signs, quoted
+        self._habits: Habits | None = None
+        self._quotes: Quotes | None = None
+
+    @property
+    def habits(self) -> Habits:
+        if self._habits is None:
+            self._habits = Habits(self.text, self.ends, self.begun, self.signs)
+        return self._habits
+
+    @property
+    def quotes(self) -> Quotes:
+        if self._quotes is None:
+            self._quotes = Quotes(self.text, self.scan.position, self.quoted)
+        return self._quotes
+
+    def read(self) -> None:
+        """Decide about all candidates, each behind the one before."""
+        if self.scan.starts is None:
+            self._search(self.scan.position)
+        else:
+            self._look_at(self.scan.starts)
+        if self.next < self.length:
+            self.advance(self.length)
+
+    def _search(self, place: int) -> None:
+        meet, resumed = self.meet, place
+        while resumed >= 0:
+            place, resumed = resumed, -1
+            for match in self.scan.pattern.finditer(self.text, place):
+                if place := meet(match):
+                    resumed = place
+                    break
+
+    def _look_at(self, starts: Places) -> None:
+        match_at, meet, decide, text = self.scan.pattern.match, self.meet, self.decide, self.text
+        end = 0
+        for start, place in zip(starts, self.scan.places, strict=True):
+            if start < end:
+                continue
+            if place:
+                decide(start, place)
+                end = place
+            elif match := match_at(text, start):
+                end = meet(match) or match.end()
+
+    def advance(self, place: int) -> None:
+        """Add the sure ends before a place."""
+        while self.next < place:
+            if self.next > self.last:
+                self.ends.append(self.next)
+                self.last = self.next
+                if self.log is not None:
+                    self.log.append(Ruling(self.next, True, _OPENING))
+            self.next = next(self.sure, self.length)
+
+    def decide(self, start: int, place: int) -> None:
+        """Decide about a terminator with what closes behind it, and white space, up to a place."""
+        if self.next < place:
+            self.advance(place)
+        if not self.last < place < self.length:
+            return
+        text, last = self.text, self.last
+        first = start - WINDOW if start > WINDOW else 0
+        word = text[text.rfind(" ", first, start) + 1 or first : start]
+        signs = self.foreseen[text[start : place + 1]]
+        ends = signs[word]
+        if ends is False:
+            return
+        if self.has_brackets and is_inserted(text, start, place, last):
+            ends = ENDS
+        if ends is not True:
+            ends = self.ruling(signs.signs, start, place, ends)[1]
+        if ends:
+            self.ends.append(place)
+            self.last = place
+
+    def ruling(self, signs: Signs, start: int, place: int, table: Table) -> tuple[str, bool]:
+        doubt = Doubt(
+            signs,
+            self.text,
+            start,
+            place,
+            self.last,
+            next_word=self.foreseen.next_word,
+            habits=self.habits,
+            language=self.foreseen.language,
+        )
+        return ruling(doubt, table)
+
+    def meet(self, match: re.Match[str]) -> int:
+        """Decide about a match; return where to go on in it, if something opens there, else 0."""
+        kind, text = match.lastgroup, self.text
         if kind == "never":
-            continue
+            return 0
         start, place = match.span()
+        if kind == "simple" and start:
+            self.decide(start, place)
+            return 0
+        resumed = 0
         if kind == "gap":
-            if match.end("spaced") > start + 1:
-                place = _place(text, match, quotes, scan.wide)
-                if place < match.end():  # what opens there may end at once
-                    scan.resume(place)
+            run, spaced = match.span("spaced")
+            if spaced > run or (run > start + 1 and (self.scan.wide or text[start] in _STRONG)):
+                place = self._opening(start, run, spaced) or place
+            if place < match.end():  # what opens there may end at once
+                resumed = place
+                near = place <= run + 1 and text[place] != "\u201d"
+            else:
+                near = match.start("gap") == run
+            if near and start and self.log is None:
+                self.decide(start, place)
+                return resumed
         elif kind is None and text[place - 1] in _BULLETS:
             place -= 1
-        if sure and (passed := _between(sure, last, place)):
-            ends += passed
-            last = passed[-1]
-            if log is not None:
-                log += [Ruling(end, True, _OPENING) for end in passed]
-        if not last < place < length:
-            continue
-        end = None
-        if kind == "simple" or (kind == "gap" and log is None and _is_single(text, start, place)):
-            end = _usual_end(text, start, place, last, usual)
-        if end is not None:
+        if self.next < place:
+            self.advance(place)
+        if self.last < place < self.length:
+            self.judge(match, kind, place)
+        return resumed
+
+    def _opening(self, start: int, run: int, spaced: int) -> int:
+        """Return where the first quote among some signs opens, 0 if none does.
+
+        `run`, `spaced`: where the signs end, and those between spaces behind them.
+        """
+        if run > start + 1:
+            opening = self.quotes.opening(start, run, wide=self.scan.wide)
+            if opening > 0:
+                return opening
+        return max(0, self.quotes.opening_apart(run, spaced)) if spaced > run else 0
+
+    def judge(self, match: re.Match[str], kind: str | None, place: int) -> None:
+        """Decide about a match of a kind that nothing is foreseen of."""
+        start = match.start()
+        if kind == "always":  # a full stop beyond doubt, if it is in no bracket
             rule = ""
-        elif kind == "always":  # a full stop beyond doubt, if it is in no bracket
-            end = not is_bracketed(text, start, last) or is_blank_line(match["always"])
+            end = not is_bracketed(self.text, start, self.last) or is_blank_line(match["always"])
         elif kind == "lines":
             end = is_blank_line(match[0])
             rule = _BLANK_LINE if end else _LINE_END
         elif kind is None:
             rule, end = _BULLET, True
         else:
-            doubt = Doubt(
-                text, match, place, last, next_word=next_word, habits=habits, language=language
-            )
-            rule, end = ruling(doubt, ENDS)
-        if log is not None:
-            log.append(Ruling(place, end, rule))
+            rule, end = self.ruling(_signs(self.text, match, place), start, place, ENDS)
+        if self.log is not None:
+            self.log.append(Ruling(place, end, rule))
         if end:
-            ends.append(last := place)
-    passed = _between(sure, last, length)
-    ends += passed
-    if log is not None:
-        log += [Ruling(end, True, _OPENING) for end in passed]
-    return ends
+            self.ends.append(place)
+            self.last = place
+
+
+def _signs(text: str, match: re.Match[str], place: int) -> Signs:
+    """Return the signs of a match, up to a place."""
+    start = match.start()
+    following = text[place]
+    if match.lastgroup == "simple":
+        gap = match["simple"]
+        return Signs(text[start : place - len(gap)], gap, following)
+    if match["gap"] is None:
+        return Signs(match[0], match["unmarked"] or "", following, unmarked=True)
+    run = text[start : min(place, match.start("spaced"))]
+    gap = match["gap"] if place == match.end() else text[start + len(run) : place]
+    return Signs(run, gap, following, match["spaced"], match["emoji"])
 
 
 def _united(first: Places, second: Places) -> Places:
@@ -131,59 +285,3 @@ def _united(first: Places, second: Places) -> Places:
     if len(first) + len(second) < _FEW:
         return array("q", sorted({*first, *second}))
     return array("q", np.union1d(first, second).tobytes())
-
-
-def _between(places: Places, first: int, end: int) -> Places:
-    """Return those of some places, increasing, that are behind `first` and before `end`."""
-    return places[bisect_right(places, first) : bisect_left(places, end)]
-
-
-def _usual_end(text: str, start: int, place: int, last: int, usual: frozenset[str]) -> bool | None:
-    """Return what the tables say of a terminator and white space; None: ask them."""
-    following, before, sign, gap = (
-        text[place],
-        text[start - 1],
-        text[start],
-        text[start + 1 : place],
-    )
-    single = gap == " "
-    if not single and gap[-1].isspace() and is_blank_line(gap):
-        return True
-    if before == "[" or sign not in _USUAL_SIGNS or (sign == "." and before.isspace()):
-        return None
-    begins = following in usual or (following > "\x7f" and following.isupper())
-    # Else what is behind a plain word counts only if it continues the sentence.
-    continues = sign != "." or following in _CONTINUES or following.islower() or not gap.isspace()
-    if continues and not (begins and (single or following.isalnum())):
-        return None
-    if sign != "?":
-        tail = text[start - WINDOW : start] if start > WINDOW else text[:start]
-        word = tail[tail.rfind(" ") + 1 :]
-        if sign == "!":
-            if is_exclaimed(word):
-                return None
-        elif text[start + 1] not in _PLAIN_SET and not (ends := before_capital(word)):
-            return ends if begins else None
-    first = max(last + 1, start - 2 * WINDOW)
-    if text.find("(", first, start) >= 0 or text.find("[", first, start) >= 0:
-        return following >= ALPHABETS or not is_inserted(text, start, place, last)
-    return True
-
-
-def _is_single(text: str, start: int, place: int) -> bool:
-    """Return whether a blank line, or nothing but white space, is behind one terminator."""
-    gap = text[start + 1 : place]
-    return gap == " " or is_blank_line(gap) or gap.isspace()
-
-
-def _place(text: str, match: re.Match[str], quotes: Quotes, wide: bool) -> int:
-    """Return where the next sentence would start: behind the signs, or in them at a quote."""
-    start, apart = match.span("spaced")
-    opening = -1
-    if start - match.start() > 1:
-        opening = quotes.opening(match.start(), start, wide=wide)
-    if opening > 0:
-        return opening
-    if apart > start and (opening := quotes.opening_apart(start, apart)) > 0:
-        return opening
-    return match.end()

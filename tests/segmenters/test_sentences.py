@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from segmenters import Sentences
 from segmenters.prose import candidates, word_lists
+from segmenters.prose.endings import foresight
 from segmenters.prose import rules as sentence_rules
 from segmenters.prose.endings.ahead import REACH
 from segmenters.prose.endings.doubt import names
@@ -114,20 +115,25 @@ def test_rules_alone_and_rules_in_spacy_cut_alike(text):
     assert RULES.cut(text).tolist() == Sentences(backend="spacy").cut(text).tolist()
 
 
-def slow_ends(text, *, next_word=False):
+def slow_ends(text, **options):
     """The ends that the tables find, asked about each candidate."""
-    return sentence_rules.sentence_ends(text, next_word=next_word, log=[])
+    return sentence_rules.sentence_ends(text, **options, log=[])
 
 
-@given(text=st.one_of(any_text, HARD, sentences), next_word=st.booleans())
+@given(
+    text=st.one_of(any_text, HARD, sentences),
+    next_word=st.booleans(),
+    language=st.sampled_from(("xx", "xx", "de", "en")),
+)
 @settings(max_examples=12 * settings.default.max_examples)
-def test_the_fast_lanes_cut_as_the_slow_one(text, next_word):
-    fast = sentence_rules.sentence_ends(text, next_word=next_word)
-    assert fast == slow_ends(text, next_word=next_word)
+def test_the_fast_lanes_cut_as_the_slow_one(text, next_word, language):
+    options = {"next_word": next_word, "language": language}
+    fast = sentence_rules.sentence_ends(text, **options)
+    assert fast == slow_ends(text, **options)
     # As if the text were long, in one block or in many; and only its kind looked at.
     for long, block in ((0, candidates.BLOCK), (0, 7), (len(text) + 1, 7)):
         with patch.multiple(candidates, SHORT=0, LONG=long, BLOCK=block):
-            assert sentence_rules.sentence_ends(text, next_word=next_word) == fast
+            assert sentence_rules.sentence_ends(text, **options) == fast
 
 
 def test_a_rare_sign_far_into_a_long_text_ends_a_sentence():
@@ -148,6 +154,18 @@ def test_what_is_remembered_is_what_was_decided():
     for unit in (*units, "x. Y", "in X. y. "):
         text = "So it is. " + unit * 40 + "`` So. '' " + unit * 40
         assert sentence_rules.sentence_ends(text) == slow_ends(text), unit
+
+
+def test_a_pause_in_armenian_before_a_number_is_the_same_in_a_long_text():
+    text = "\u0561\u0562\u0563... 21 \u0561\u0562\u0563: " * 400
+    assert sentence_rules.sentence_ends(text) == slow_ends(text)
+
+
+def test_what_was_foreseen_is_forgotten_before_it_is_too_much(monkeypatch):
+    monkeypatch.setattr(foresight, "_MOST", 8)
+    text = "".join(f"It was word{number}. Then it ended! " for number in range(100))
+    assert sentence_rules.sentence_ends(text) == slow_ends(text)
+    assert foresight.foresight(False, "xx").size <= 8
 
 
 def decided(texts):

@@ -28,6 +28,8 @@ _FEW_WORDS = 3
 # Articles that lose their vowel in French and Italian: "l'art. 5".
 _ELIDED = re.compile(r"(?:[dl]|\w{1,3}ll|un|qu)['\u2019](?=\w)", re.IGNORECASE)
 _LONGEST_ARTICLE = 3
+# Up to here are Latin, Greek, Cyrillic and Armenian.
+_ALPHABETS = "\u0590"
 
 T = TypeVar("T")
 
@@ -50,21 +52,36 @@ class _Asked(Generic[T]):
         return value
 
 
-class Doubt:
-    """What is around a candidate of the scan.
+class Signs(NamedTuple):
+    """The signs of a candidate: its terminators with what closes behind them, and what follows.
 
-    `text`, `match`: the candidate in the text; `start`: where its signs start; `run`: its
-    terminators with what closes behind them; `before`, `tail`: the character and the window before
-    them; `gap`: the white space behind; `place`: where the next sentence would start, with the
-    character `following`; `last`: where the current one starts.
+    `gap`: the white space in front of the character `following`; `spaced`, `emoji`: quotes behind
+    a space and emoji in between; `unmarked`: whether there is no terminator.
+    """
+
+    run: str
+    gap: str
+    following: str
+    spaced: str = ""
+    emoji: str = ""
+    unmarked: bool = False
+
+
+class Doubt:
+    """What is around the signs of a candidate.
+
+    `text`, `start`: the text, and where the signs start; `before`, `tail`: the character and the
+    window before them; `place`: where the next sentence would start, with the character
+    `following`; `last`: where the current one starts.
     `next_word`: whether the next word may be read; `habits`: how sentences begin in this text;
     `language`: a code, or ANY if only the text shows it.
     """
 
     def __init__(
         self,
+        signs: Signs,
         text: str,
-        match: re.Match[str],
+        start: int,
         place: int,
         last: int,
         *,
@@ -72,22 +89,11 @@ class Doubt:
         habits: Habits,
         language: str = ANY,
     ) -> None:
-        self.text, self.match, self.place, self.last = text, match, place, last
+        self.run, self.gap, self.following, self.spaced, self.emoji, self.unmarked = signs
+        self.text, self.start, self.place, self.last = text, start, place, last
         self.next_word, self.habits, self.language = next_word, habits, language
-        self.start = start = match.start()
-        self.following, self.before = text[place], text[start - 1 : start]
+        self.before = text[start - 1 : start]
         self.tail = text[start - WINDOW : start] if start > WINDOW else text[:start]
-        self.unmarked = False
-        if match.lastgroup == "simple":
-            self.gap = match["simple"]
-            self.run = text[self.start : place - len(self.gap)]
-        elif match["gap"] is not None:
-            self.run = text[self.start : min(place, match.start("spaced"))]
-            whole = place == match.end()
-            self.gap = match["gap"] if whole else text[self.start + len(self.run) : place]
-        else:
-            self.unmarked = True
-            self.gap, self.run = match["unmarked"] or "", match[0]
 
     @property
     def apart(self) -> bool:
@@ -103,6 +109,11 @@ class Doubt:
     def words(self) -> list[str]:
         """Return what is before the word, its last word apart; then the word with its openers."""
         return self.tail.rsplit(None, 2)
+
+    @_Asked
+    def raw(self) -> str:
+        """Return the word before the signs, with what opens before it."""
+        return self.words[-1]
 
     @_Asked
     def earlier(self) -> list[str]:
@@ -121,7 +132,7 @@ class Doubt:
     @_Asked
     def word(self) -> str:
         """Return the word before the signs, without what opens before it and its article."""
-        word = self.words[-1]
+        word = self.raw
         if not word[0].isalnum():
             word = word.lstrip(OPENERS)
         return without_article(word)
@@ -150,6 +161,11 @@ class Doubt:
         return begins and ahead.starts_sentence(self.text, self.place)
 
     @_Asked
+    def is_inserted(self) -> bool:
+        """Return whether the signs are in a bracket that is still open: "(cf. No. 5. It"."""
+        return is_inserted(self.text, self.start, self.place, self.last)
+
+    @_Asked
     def small(self) -> int:
         """Return by how many small letters outnumber capitals at starts of sentences."""
         return self.habits.small(self.start)
@@ -175,6 +191,18 @@ def without_article(word: str) -> str:
     if len(word) > _LONGEST_ARTICLE and ("'" in word or "\u2019" in word):
         return _ELIDED.sub("", word, count=1)
     return word
+
+
+def is_inserted(text: str, start: int, place: int, last: int) -> bool:
+    """Return whether a bracket is open that the sentence did not begin with."""
+    if text[place] >= _ALPHABETS:
+        return False
+    first = max(last + 1, start - 2 * WINDOW)
+    for opener, closer in ("()", "[]"):
+        opened = text.rfind(opener, first, start)
+        if opened >= 0 and text[opened - 1].isspace() and text.find(closer, opened, place) < 0:
+            return True
+    return False
 
 
 class Rule(NamedTuple):

@@ -5,7 +5,7 @@ another. So a text that changes is followed soon; what is still to come is never
 """
 
 import re
-from itertools import compress, repeat
+from itertools import compress
 from struct import Struct
 
 from segmenters.prose import word_lists
@@ -13,6 +13,8 @@ from segmenters.prose import word_lists
 # The code of any language, and how many characters before a place show which it is.
 ANY, _WINDOW = "xx", 512
 _WORD, _NAME = re.compile(r"\w+"), re.compile(r"[a-z]+")
+# Small letters for capitals and white space for what is in no word: a third of the time of _WORD.
+_ASCII_WORDS = "".join(char if _WORD.match(char) else " " for char in map(chr, range(128))).lower()
 # The languages, and for each of their frequent words a number with a count of 16 bits per language:
 # their sum counts all at once, which takes a third of the time of a Counter.
 _LANGUAGES = sorted({language for codes in word_lists.COMMON.values() for language in codes})
@@ -28,11 +30,13 @@ def languages(text: str, place: int) -> frozenset[str]:
 
     It shows none until it has a frequent word or a letter of one.
     """
-    before = text[max(0, place - _WINDOW) : place].lower()
-    words = _WORD.findall(before)
-    if not before.isascii():
-        words += {*before} & word_lists.LETTERS
-    total = sum(map(_COUNT.get, words, repeat(0)))
+    before = text[max(0, place - _WINDOW) : place]
+    if before.isascii():
+        words = before.translate(_ASCII_WORDS).split()
+    else:
+        before = before.lower()
+        words = [*_WORD.findall(before), *({*before} & word_lists.LETTERS)]
+    total = sum(filter(None, map(_COUNT.get, words)))
     if not total:
         return frozenset()
     counts = _COUNTS.unpack(total.to_bytes(_COUNTS.size, "little"))

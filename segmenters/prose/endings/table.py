@@ -11,7 +11,6 @@ from segmenters.prose import signs
 from segmenters.prose.endings import ahead
 from segmenters.prose.endings.doubt import (
     QUOTES,
-    WINDOW,
     Doubt,
     Rule,
     Table,
@@ -58,8 +57,6 @@ _ARMENIAN = re.compile("[\u0531-\u0587]")
 # Glued to the next sentence without doubt: "on Monday.The", "1,000.The".
 _DAY, _THOUSANDS = re.compile(r"[A-Z][a-z]{2,5}day"), re.compile(r"\d,\d\d\d\Z")
 _LONGEST_GLUED = 3
-# Up to here are Latin, Greek, Cyrillic and Armenian.
-ALPHABETS = "\u0590"
 
 
 def is_bracketed(text: str, start: int, last: int) -> bool:
@@ -74,18 +71,6 @@ def is_bracketed(text: str, start: int, last: int) -> bool:
 
 def _is_bracketed(doubt: Doubt) -> bool:
     return is_bracketed(doubt.text, doubt.start, doubt.last)
-
-
-def is_inserted(text: str, start: int, place: int, last: int) -> bool:
-    """Return whether a bracket is open that the sentence did not begin with: "(cf. No. 5. It"."""
-    first = max(last + 1, start - 2 * WINDOW)
-    for opener, closer in ("()", "[]"):
-        opened = text.rfind(opener, first, start)
-        if opened < 0 or not text[opened - 1].isspace():
-            continue
-        if text.find(closer, opened, place) < 0:
-            return True
-    return False
 
 
 def _mentions(doubt: Doubt) -> bool:
@@ -113,10 +98,10 @@ UNMARKED: Table = (
     Rule("line end, divider or face: nothing behind it", lambda d: not d.gap, False),
     Rule(
         "divider",
-        lambda d: d.match[0][0] in signs.DIVIDERS,
+        lambda d: d.run[0] in signs.DIVIDERS,
         lambda d: (d.following.isalnum() and not d.following.islower()) or d.following in QUOTES,
     ),
-    Rule("address", lambda d: d.match[0][0] == ">", _is_address),
+    Rule("address", lambda d: d.run[0] == ">", _is_address),
     Rule("face", otherwise, lambda d: d.start > d.last and d.following.isupper()),
 )
 
@@ -187,7 +172,7 @@ GLUED: Table = (
         False,
     ),
     Rule("glued in Armenian", lambda d: _ARMENIAN.match(d.before) is not None, False),
-    Rule("emoji glued to a capital", lambda d: bool(d.match["emoji"]), True),
+    Rule("emoji glued to a capital", lambda d: bool(d.emoji), True),
     Rule(
         "glued behind a capital or sign",
         lambda d: d.before.isupper() or not d.before.isalpha(),
@@ -211,7 +196,7 @@ GLUED: Table = (
 
 def _opens_right_quote(doubt: Doubt) -> bool:
     """Return whether a right quote is apart from what is before it, so that it opens."""
-    apart = doubt.match["spaced"] or doubt.text[doubt.place - 1] in signs.LINE_ENDS
+    apart = doubt.spaced or doubt.text[doubt.place - 1] in signs.LINE_ENDS
     return doubt.following == "\u201d" and bool(apart)
 
 
@@ -280,7 +265,7 @@ def _is_question(doubt: Doubt) -> bool:
 
 _BRACKET = Rule(
     "bracket opened before",
-    lambda d: d.following < ALPHABETS and is_inserted(d.text, d.start, d.place, d.last),
+    lambda d: d.is_inserted,
     False,
 )
 
@@ -357,7 +342,10 @@ ENDS: Table = (
     Rule("question", _is_question, QUESTION),
     Rule(
         "words left out and two spaces",
-        lambda d: d.gap == "  " and d.following.isupper() and d.text.endswith(" . . ", 0, d.start),
+        lambda d: (
+            (d.gap == "  " and d.following.isupper() and d.apart)
+            and d.text.endswith(" . . ", 0, d.start)
+        ),
         True,
     ),
     Rule("period", otherwise, PERIOD),

@@ -33,6 +33,7 @@ _ON_LINE = re.compile(r"\.[ \t\u00a0]{1,8}+(?!\s)")
 # Three spaced periods stand for words left out; a fourth ends the sentence.
 _OMISSION = re.compile(r"(?:^|(?<=[^.]\s))\.(?: ?\.){2}$")
 _OMISSION_WINDOW = 8
+_ONLY_BEFORE_NAME = word_lists.BEFORE_NAME - word_lists.BOUND_BEFORE.keys()
 _SHORTENED = word_lists.BEFORE_NAME | word_lists.MAY_END | word_lists.CLIPPED
 # A word behind an open bracket that is no longer than this is abbreviated: "(angl. James)".
 _LONGEST_IN_BRACKETS = 6
@@ -52,8 +53,6 @@ _CONSONANTS = re.compile(
 _SOUND = re.compile(r"[mh]+|s+h+|p+s+t+|b+r+|p+f+|t+s+k+|z+|g+r+")
 # What joins letters in a word.
 _JOINTS = re.compile(r"(?<=\w)['\u2019-](?=\w)")
-# What closes behind a word that is no abbreviation.
-_CLOSING = frozenset(')]"\u201d\u00bb_')
 _VIRAMA = 9  # its class in `unicodedata.combining`: it takes the vowel from a letter
 # Before M rather a day follows ("10 a.m. Monday") or a title ("At 5 a.m. Mr. Smith").
 _HOURS = ("a.m", "p.m")
@@ -64,7 +63,7 @@ _CZECH = re.compile("[\u010d\u010f\u011b\u013a\u013e\u0148\u0155\u0159\u0161\u01
 
 def ends_before_lower(doubt: Doubt) -> bool:
     """Return whether a small letter starts a sentence: after a plain word and its terminator."""
-    word, run = doubt.attached, doubt.run + (doubt.match["spaced"] or "")
+    word, run = doubt.attached, doubt.run + doubt.spaced
     if run != ".":
         # Quotes report speech: "Who?" he asked. "Alas! my" and "Yahoo! in" go on, not "nice! and".
         return not run.strip("!?") and (len(run) > 1 or word[:1].islower())
@@ -95,32 +94,6 @@ def is_plain(word: str) -> bool:
     """
     plain = word.isalpha() and word.islower() and len(word) > (3 if word.isascii() else 4)
     return plain and word not in _SHORTENED and not _CONSONANTS.fullmatch(word)
-
-
-@lru_cache(maxsize=1 << 15)
-def before_capital(words: str) -> bool | None:
-    """Return what the table says of a period between these words and a capital or a digit.
-
-    None: it depends on more than the last word.
-    """
-    word = (words.split() or [""])[-1]
-    if always_ends(word) or _is_enclosed(word):
-        return True
-    lower = word.lower()
-    if not (word.isalpha() and len(word) > 1) or word.isupper() or lower in word_lists.MAY_END:
-        return None
-    forms = word_lists.BEFORE_NAME.intersection(_forms(word))
-    return False if forms and forms.isdisjoint(word_lists.BOUND_BEFORE) else None
-
-
-def _is_enclosed(word: str) -> bool:
-    """Return whether a quote opens before a plain word, or something closes behind a word."""
-    bare = word if word[:1].isalnum() else word.lstrip(OPENERS)
-    if not bare or "." in word or not bare[0].isalnum() or _is_indic(bare[0]):
-        return False
-    if word[0] in "([" and word[-1] not in ")]":
-        return False
-    return (bare[-1] in _CLOSING and len(bare) > 1) or always_ends(bare)
 
 
 def _is_indic(letter: str) -> bool:
@@ -161,6 +134,8 @@ def _is_counted(text: str, place: int) -> bool:
 
 
 def _is_omission(text: str, start: int, last: int) -> bool:
+    if text.find(".", max(last, start - 2), start) < 0:
+        return False
     first = max(last, start - _OMISSION_WINDOW)
     return _OMISSION.search(text[first : start + 1]) is not None
 
@@ -182,11 +157,11 @@ def _is_listed(doubt: Doubt) -> bool:
 
 def _is_label(doubt: Doubt) -> bool:
     """Return whether name and number, with the period, label the rest of their line."""
-    name, number = doubt.previous, doubt.word
-    if name.lower() not in word_lists.LABELS:
+    number = doubt.word
+    if not (number[-1].isdigit() or _ORDINAL.fullmatch(number)):
         return False
-    counts = number[-1].isdigit() or _ORDINAL.fullmatch(number)
-    if not counts or not _ON_LINE.match(doubt.text, doubt.start):
+    name = doubt.previous
+    if name.lower() not in word_lists.LABELS or not _ON_LINE.match(doubt.text, doubt.start):
         return False
     place = doubt.text.rfind(name, doubt.last, doubt.start)
     return place >= 0 and _starts_line(doubt.text, place, doubt.last)
@@ -194,13 +169,13 @@ def _is_label(doubt: Doubt) -> bool:
 
 def _is_short_in_brackets(doubt: Doubt) -> bool:
     word = doubt.word
-    opened = doubt.words[-1][0] in "(["
+    opened = doubt.raw[0] in "(["
     return opened and word.islower() and len(word) <= _LONGEST_IN_BRACKETS
 
 
 def _is_range(doubt: Doubt) -> bool:
     """Return whether a word is the second ordinal of a range: "aus dem 1. -3. Jahrhundert"."""
-    if doubt.words[-1][0] not in "-\u2013" or not _ORDINAL.fullmatch(doubt.word):
+    if doubt.raw[0] not in "-\u2013" or not _ORDINAL.fullmatch(doubt.word):
         return False
     return doubt.previous[-1:] == "." and doubt.previous[:1].isdigit()
 
@@ -254,27 +229,23 @@ def _is_before_name(doubt: Doubt) -> bool:
     One in capitals does as in small letters only among others: "SEE DR. LEE", not "its DNA. The".
     """
     bound, word = word_lists.BOUND_BEFORE, doubt.word
-    forms = (word,) if _is_capitals(doubt) else _forms(word)
-    return any(
-        form not in bound or doubt.speaks(bound[form])
-        for form in word_lists.BEFORE_NAME.intersection(forms)
-    )
+    forms = word_lists.BEFORE_NAME.intersection(_forms(word))
+    if forms and _is_capitals(doubt):
+        forms &= {word}
+    return any(form not in bound or doubt.speaks(bound[form]) for form in forms)
 
 
 def _is_capitals(doubt: Doubt) -> bool:
     """Return whether a word in capitals is behind one that is not."""
-    word, previous = doubt.word, doubt.previous
-    capitals = len(word) > 1 and word.isalpha() and word.isupper()
-    return capitals and previous != "" and not previous.isupper()
+    word = doubt.word
+    if not (len(word) > 1 and word.isalpha() and word.isupper()):
+        return False
+    return doubt.previous != "" and not doubt.previous.isupper()
 
 
 def _may_end(doubt: Doubt) -> bool:
     lower = doubt.lower
-    if (
-        _is_capitals(doubt)
-        or lower not in word_lists.MAY_END
-        or doubt.word in word_lists.BEFORE_NAME - word_lists.BOUND_BEFORE.keys()
-    ):
+    if lower not in word_lists.MAY_END or _is_capitals(doubt) or doubt.word in _ONLY_BEFORE_NAME:
         return False
     if lower in word_lists.BOUND_BEFORE and _is_before_name(doubt):
         return False
@@ -310,10 +281,11 @@ def _ends_vowelless(doubt: Doubt) -> bool:
 
 
 def _is_roman_ordinal(doubt: Doubt) -> bool:
+    if not _ORDINAL.fullmatch(doubt.word):
+        return False
     before = doubt.previous
-    return bool(_ORDINAL.fullmatch(doubt.word)) and (
-        before.lower() in word_lists.BEFORE_ORDINAL
-        or (before.islower() and _CZECH.search(before) is not None)
+    return before.lower() in word_lists.BEFORE_ORDINAL or (
+        before.islower() and _CZECH.search(before) is not None
     )
 
 
@@ -339,7 +311,7 @@ MAY_END: Table = (
 
 def _is_acronym(doubt: Doubt) -> bool:
     """Return whether three or more dotted capitals are no initials: "the F.B.I."."""
-    return doubt.previous in _BEFORE_ACRONYM and bool(_ACRONYM.fullmatch(doubt.word))
+    return bool(_ACRONYM.fullmatch(doubt.word)) and doubt.previous in _BEFORE_ACRONYM
 
 
 def _ends_acronym(doubt: Doubt) -> bool:
@@ -394,7 +366,7 @@ TOKENISED: Table = (
 
 PERIOD: Table = (
     Rule("period apart", lambda d: d.apart, TOKENISED),
-    Rule("plain word", lambda d: always_ends(d.words[-1]), True),
+    Rule("plain word", lambda d: always_ends(d.raw), True),
     Rule("no word", lambda d: not d.word, True),
     Rule("number of an item or section", _is_listed, False),
     Rule("label", _is_label, False),

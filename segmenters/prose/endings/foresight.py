@@ -1,0 +1,103 @@
+"""What the tables say of a word, its signs and the character behind, before they read any further.
+
+Most sentences end behind signs and words that decide alone. What the tables say of them is found
+out once, with a doubt that knows nothing else, and kept; so are the rules that are left where one
+asks for more: the rules above are not true, wherever the same word and signs are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Any
+
+from segmenters.prose import signs
+from segmenters.prose.endings.doubt import WINDOW, Doubt, Signs, Table
+from segmenters.prose.endings.table import ENDS
+
+GO_ON, END, ASK = range(3)
+# So many words are kept for all signs together.
+_MOST = 1 << 16
+_RUN = frozenset(signs.PLAIN + signs.STRONG + signs.CLOSERS + signs.LATE)
+
+
+class _Further(Exception):
+    """A rule asked for more than a word and its signs."""
+
+
+class _Near(Doubt):
+    """A doubt that knows a word, from the last space on, its signs, and that no bracket is open."""
+
+    def __init__(self, signs: Signs, attached: str, *, next_word: bool, language: str) -> None:
+        self.run, self.gap, self.following, self.spaced, self.emoji, self.unmarked = signs
+        self.attached, self.next_word, self.language = attached, next_word, language
+        self.before, self.is_inserted = attached[-1:] or " ", False
+        if not self.before.isspace():
+            self.raw = attached.split()[-1]
+
+    def __getattr__(self, name: str) -> Any:
+        raise _Further
+
+
+def _foreseen(doubt: _Near, table: Table) -> bool | Table:
+    """Return whether the sentence ends, or the rules that are left."""
+    for number, (_, when, ends) in enumerate(table):
+        try:
+            if when(doubt):
+                if isinstance(ends, tuple):
+                    return _foreseen(doubt, ends)
+                return ends if isinstance(ends, bool) else ends(doubt)
+        except _Further:
+            return table[number:]
+    raise AssertionError("the last rule is true of every doubt")
+
+
+class Words(dict[str, "bool | Table"]):
+    """What is foreseen of the words in front of some signs."""
+
+    def __init__(self, sight: Signs, all_signs: Foresight) -> None:
+        self.signs, self.all_signs = sight, all_signs
+
+    def __missing__(self, attached: str) -> bool | Table:
+        known = self.all_signs
+        near = _Near(self.signs, attached, next_word=known.next_word, language=known.language)
+        known.make_room()
+        self[attached] = ends = _foreseen(near, ENDS)
+        return ends
+
+
+class Foresight(dict[str, Words]):
+    """What is foreseen of signs, with the white space and the character behind them, by word."""
+
+    def __init__(self, *, next_word: bool, language: str) -> None:
+        self.next_word, self.language, self.size = next_word, language, 0
+
+    def __missing__(self, text: str) -> Words:
+        run = text[:-1].rstrip()
+        self.make_room()
+        self[text] = words = Words(Signs(run, text[len(run) : -1], text[-1]), self)
+        return words
+
+    def verdicts(self, text: str, starts: Iterable[int], places: Iterable[int]) -> Iterator[int]:
+        """Yield what is foreseen of signs in a text, by where they start and what follows starts.
+
+        No bracket may be open there.
+        """
+        for start, place in zip(starts, places, strict=True):
+            first = start - WINDOW if start > WINDOW else 0
+            word = text[text.rfind(" ", first, start) + 1 or first : start]
+            ends = self[text[start : place + 1]][word]
+            yield END if ends is True else GO_ON if ends is False else ASK
+
+    def make_room(self) -> None:
+        """Forget all before it is too much."""
+        self.size += 1
+        if self.size > _MOST:
+            self.clear()
+            self.size = 0
+
+
+@cache
+def foresight(next_word: bool, language: str) -> Foresight:
+    """Return what is foreseen in texts of a language."""
+    return Foresight(next_word=next_word, language=language)
