@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from segmenters import Sentences
 from segmenters.prose import candidates, word_lists
-from segmenters.prose.endings import foresight
 from segmenters.prose import rules as sentence_rules
+from segmenters.prose.endings import foresight
 from segmenters.prose.endings.ahead import REACH
 from segmenters.prose.endings.doubt import names
 from segmenters.prose.endings.table import ENDS
