@@ -40,9 +40,7 @@ _EXTRAS = {
     "tensorboard": "tensorboard",
     "trackio": "trackio",
     "sweep": "optuna",
-    "ray": "ray",
     "demo": "bible",
-    "sentencepiece": "sentencepiece",
     "thai": "pythainlp",
 }
 

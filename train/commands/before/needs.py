@@ -36,7 +36,6 @@ _BY_CLASS = {
     "KingJamesBible": ("bible", "demo"),
     "MultipleChoice": ("bible", "demo"),
     "VerseRetrieval": ("bible", "demo"),
-    "Ray": ("ray", "ray"),
     "TensorBoardLogger": ("tensorboard", "tensorboard"),
     "Trackio": ("trackio", "trackio"),
 }
