@@ -29,7 +29,7 @@ from train.fit.machine import environment
 from train.report.content import terminal_tables
 from train.report.load import GROWTH
 from train.report.page import statistics_page
-from train.report.sections.data import growth
+from train.report.sections import growth_section
 
 
 def count_segments(config: Config) -> Path:
@@ -79,7 +79,7 @@ def count_segments(config: Config) -> Path:
     page = path.with_suffix(".html")
     write_whole(page, statistics_page(result))
     write_whole(path, json.dumps(result, indent=1) + "\n")
-    for table in terminal_tables([growth(result)]):
+    for table in terminal_tables([growth_section(result)]):
         Console().print(table)
     print(f"\nnumbers: {path}\nfigures: {page}")
     return path

@@ -149,15 +149,13 @@ def note(anchor: str, name: str = "note", **values: Any) -> str:
     return texts()[anchor][name].render(values)
 
 
-def section(anchor: str, blocks: Iterable[Block | None], **values: Any) -> Section | None:
-    """Return a section under its title and first paragraph; None if it has no other blocks."""
-    parts = [block for block in blocks if block is not None]
-    names = texts()[anchor]
-    first = [Words(note(anchor, "words", **values))] if "words" in names else []
-    title, nav = (
-        note(anchor, name, **values) if name in names else "" for name in ("title", "nav")
+def section(anchor: str, blocks: Iterable[Block], **values: Any) -> Section:
+    """Return a section under its title and first paragraph; values: of the templates of these."""
+    title, nav, first = (
+        note(anchor, name, **values) if name in texts()[anchor] else ""
+        for name in ("title", "nav", "words")
     )
-    return Section(anchor, title, [*first, *parts], nav) if parts else None
+    return Section(anchor, title, [*([Words(first)] if first else ()), *blocks], nav)
 
 
 def best_of(values: Iterable[float], pick: Callable[..., float], write: Write) -> str | None:

@@ -24,8 +24,7 @@ from train.errors import ReportError
 from train.report.content import Section
 from train.report.figures import Drawing
 from train.report.palette import COLOURS, HEAT_STEPS
-from train.report.sections import sections
-from train.report.sections.data import growth
+from train.report.sections import growth_section, sections
 from train.report.table import COLUMNS, Results
 
 FORMAT = "bipe-report/2"
@@ -90,7 +89,7 @@ def page(
 
 def statistics_page(counts: Mapping[str, Any]) -> str:
     """Return the results of `bipe evaluate statistics` as an HTML document."""
-    return page([growth(counts)], title="Segments of prepared data")
+    return page([growth_section(counts)], title="Segments of prepared data")
 
 
 @functools.cache

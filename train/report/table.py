@@ -172,6 +172,11 @@ class Results:
         return means.assign(**{name: np.exp(means[name]) for name in ("value", "low", "high")})
 
 
+def in_order(rows: pd.DataFrame, column: str = "source") -> list[str]:
+    """Return the values of a column in the order in which they first appear."""
+    return rows[column].drop_duplicates().tolist()
+
+
 def rows_at(rows: pd.DataFrame, **at: Any) -> pd.DataFrame:
     """Return the rows whose fields have these values; None: the field does not apply."""
     inside = np.ones(len(rows), bool)

@@ -13,7 +13,7 @@ from tests.train.report.test_sections import shown
 from train.evals.rows import FILE, Journal, Row
 from train.fit.checkpoints import Place
 from train.report.load import load
-from train.report.sections import SECTIONS
+from train.report.sections import section_of
 
 PROTOCOLS = ("windows (row_length 512)", "sliding (stride 256)", "last_k (last 256)")
 WAYS = [f"{how}, {documents} documents of 2,048 tokens [{documents}{at}]"
@@ -88,7 +88,7 @@ def test_no_number_is_across_measurements_and_each_choice_is_said(tmp_path, seed
         ratios = results.ratios(arms[first], arms[second])
         expected = (1 + first / 1000) / (1 + second / 1000)
         assert ratios.value.tolist() == pytest.approx([expected] * len(ratios), rel=1e-9)
-    section = SECTIONS["perplexity"](results)
+    section = section_of(results, "perplexity")
     tables = [table for table in section.tables if table.title]
     assert of_one_way(tables[0]) == way
     assert len({of_one_way(table) for table in tables}) == len(tables)

@@ -18,8 +18,7 @@ from train.evals.rows import Row
 from train.report.content import Section, Words, terminal_tables, texts
 from train.report.formats import DAGGER
 from train.report.page import all_rows, as_csv, as_json, page, statistics_page, write_report
-from train.report.sections import SECTIONS, sections
-from train.report.sections.data import segments
+from train.report.sections import SECTIONS, section_of, sections
 
 HOSTILE = (
     "</title></style><script>alert('x')</script><img src=x onerror=\"y\"> & {{ 7 * 7 }} $x_1$ "
@@ -114,7 +113,7 @@ def test_hostile_text_is_shown_and_never_markup(make, tmp_path):
 def test_a_passage_comes_back_whole_from_its_coloured_segments(make):
     results = make.results(make.run(), data=make.data(make.statistics(sources=("code",))))
     passage = results.sources["code"]["sample"]
-    root = parsed(page([segments(results)], title="t"))
+    root = parsed(page([section_of(results, "segments")], title="t"))
     spans = [s for s in root.iter("span") if s.get("class", "").startswith("segment ")]
     assert len(spans) == len(passage["cuts"]) - 1
     drawn = ""

@@ -7,19 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from segmenters.wording import counted
-from train.report.content import (
-    Block,
-    Cell,
-    Figure,
-    Heading,
-    Html,
-    Line,
-    Section,
-    Table,
-    Words,
-    note,
-    section,
-)
+from train.report.content import Block, Cell, Figure, Heading, Html, Line, Table, Words, note
 from train.report.figures import Drawing
 from train.report.figures.heatmaps import Histogram, histograms
 from train.report.figures.lines import Lines, Series
@@ -33,20 +21,21 @@ _BLANKS = re.compile(r"(\n|\t|^ +| +$|(?<= ) +(?= )|  +)")
 _DRAWN = {"\n": "\N{DOWNWARDS ARROW WITH CORNER LEFTWARDS}", "\t": "\N{RIGHTWARDS ARROW}"}
 
 
-def segments(results: Results) -> Section | None:
+def segments(results: Results) -> Iterator[Block]:
     """Show one part for each source, or a sentence if no data set was given."""
     if not results.sources:
-        return Section("segments", "Segments", [Words("No prepared data set was found.")])
-    blocks: list[Block] = []
+        yield Words(note("segments", "nothing"))
+        return
+    yield Words(note("segments", "claim"))
     for name, source in results.sources.items():
         buckets, sample = source["by_document_length"], source["sample"]
-        blocks += [Heading(name), Words(_facts(source), look="facts")]
+        yield Heading(name)
+        yield Words(_facts(source), look="facts")
         if buckets:
             drawing = _histograms(f"segments_{name}", name, source["edges"], buckets)
-            blocks.append(Figure(drawing, _buckets(buckets)))
+            yield Figure(drawing, _buckets(buckets))
         if sample and sample["text"]:
-            blocks.append(_passage(name, sample))
-    return section("segments", blocks)
+            yield _passage(name, sample)
 
 
 def _facts(source: Mapping[str, Any]) -> str:
@@ -116,11 +105,11 @@ def _drawn(text: str) -> Iterator[tuple[str, bool]]:
             yield piece, False
 
 
-def growth(counts: Mapping[str, Any] | None) -> Section:
+def growth(counts: Mapping[str, Any] | None) -> Iterator[Block]:
     """Show growth, distances, distributions and separators, or that nothing was counted."""
-    title = note("growth", "title")
     if counts is None or not counts["sources"]:
-        return Section("growth", title, [Words(note("growth", "nothing"))])
+        yield Words(note("growth", "nothing"))
+        return
     sources = counts["sources"]
     looks = ordered_styles(list(sources))
     points = {name: tuple((float(bucket["segments_per_document"] * bucket["mean"]),
@@ -132,9 +121,11 @@ def growth(counts: Mapping[str, Any] | None) -> Section:
         series=[Series(label=name, style=looks[name], points=points[name]) for name in sources],
         x_name="tokens per document, mean of a bin (log scale)", y_name="segments per document",
     ).draw()  # fmt: skip
-    parts = [_source(name, source, counts["segment_edges"]) for name, source in sources.items()]
-    blocks: list[Block] = [Words(note("growth", "words")), Figure(chart, _growth(sources))]
-    return Section("growth", title, [*blocks, *itertools.chain(*parts)])
+    yield Words(note("growth", "claim"))
+    yield Figure(chart, _growth(sources))
+    for name, source in sources.items():
+        if source["by_document_length"]:
+            yield from _source(name, source, counts["segment_edges"])
 
 
 def _growth(sources: Mapping[str, Any]) -> Table:
@@ -154,16 +145,15 @@ def _growth(sources: Mapping[str, Any]) -> Table:
     return Table(head, rows, note=text, title=note("growth", "title"))
 
 
-def _source(name: str, source: Mapping[str, Any], edges: Sequence[float]) -> list[Block]:
-    buckets = source["by_document_length"]
-    if not buckets:
-        return []
-    drawing = _histograms(f"growth_{name}", name, edges, buckets)
+def _source(name: str, source: Mapping[str, Any], edges: Sequence[float]) -> Iterator[Block]:
+    drawing = _histograms(f"growth_{name}", name, edges, source["by_document_length"])
     segmenter = str(source["segmenter"].get("segmenter", "")).rpartition(".")[2]
     single = percent(source["tokens_per_segment"]["share_of_length_1"], 1)
-    words = Words(f"Cut by {segmenter}; {single} of the segments have one token.")
-    ends = [_separators(name, source["separators"])] if source["separators"] else []
-    return [Heading(name), words, Figure(drawing, _distances(source["distance"])), *ends]
+    yield Heading(name)
+    yield Words(f"Cut by {segmenter}; {single} of the segments have one token.")
+    yield Figure(drawing, _distances(source["distance"]))
+    if source["separators"]:
+        yield _separators(name, source["separators"])
 
 
 def _distances(distance: Mapping[str, Any]) -> Table:

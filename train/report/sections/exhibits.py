@@ -1,9 +1,9 @@
 """Sections that are a curve for each group of rows: what is drawn, and against what."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import pandas as pd
@@ -16,27 +16,15 @@ from train.report.content import (
     Figure,
     Heading,
     Line,
-    Section,
     Table,
     Words,
     best_of,
     note,
-    section,
     span,
 )
 from train.report.figures import Drawing
 from train.report.figures.lines import Guide, Lines, Series
-from train.report.formats import (
-    DASH,
-    amount,
-    change,
-    count,
-    fixed,
-    percent,
-    short,
-    spread,
-    times,
-)
+from train.report.formats import DASH, amount, change, count, fixed, percent, short, spread, times
 from train.report.palette import Style
 from train.report.sections.published import published_perplexities
 from train.report.table import Arm, Results, rows_at
@@ -92,6 +80,14 @@ class Curves:
             name=name, title=f"{y_name} against {x_name}", x_name=x_name, y_name=y_name,
             series=[self._series(line) for line in self.names], write=self.write, **look,
         ).draw()  # fmt: skip
+
+    def figure(
+        self, name: str, y_name: str, x_name: str = CONTEXT, *, first: str,
+        more: Sequence[Line] = (), note: str = "", **look: Any,
+    ) -> Figure:  # fmt: skip
+        """Return the drawing next to the table."""
+        drawing = self.draw(name, y_name, x_name, **look)
+        return Figure(drawing, self.table(first, more=more, note=note))
 
     def _series(self, name: str) -> Series:
         rows = [(x, self.at[name, x]) for x in self.columns if (name, x) in self.at]
@@ -150,58 +146,43 @@ def to_trained(results: Results, cells: pd.DataFrame) -> Callable[[Any], list[st
     return small
 
 
-def in_order(cells: pd.DataFrame, column: str = "source") -> list[str]:
-    """Return the values of a column in the order in which they first appear."""
-    return cells[column].drop_duplicates().tolist()
-
-
 def protocols(cells: pd.DataFrame) -> list[str]:
     """Return how values were measured, each text once."""
     notes = (str(text).partition(" (not finite:")[0] for text in cells.note.dropna())
     return [text for text in dict.fromkeys(notes) if text and not text.startswith("(not finite:")]
 
 
-@dataclass(frozen=True, slots=True)
-class Exhibit:
-    """A section: its cells, a block for each group of them, and blocks after these.
+def each_measurement(
+    cells: pd.DataFrame, by: Sequence[str], draw: Callable[..., Block]
+) -> Iterator[Block]:
+    """Yield a block per group of rows of one measurement; of those that are apart this is said.
 
-    cells: chooses among the means. by: the columns of a group. draw: returns the block of a group
-    from its values in them.
+    by: the columns of a group, whose values `draw` gets after the rows.
     """
-
-    anchor: str
-    cells: Callable[[Results, pd.DataFrame], pd.DataFrame]
-    draw: Callable[..., Block]
-    by: tuple[str, ...] = ("source",)
-    after: Callable[[Results], Sequence[Block]] = lambda results: ()
-
-    def __call__(self, results: Results) -> Section | None:
-        """Return the section, first what is compared, then what is apart; None without cells."""
-        blocks: list[Block] = []
-        for apart in (False, True):
-            cells = self.cells(results, results.means[results.means.apart == apart])
-            for (*names, by), group in cells.groupby([*self.by, "measurement"], sort=False):
-                title = ", ".join(str(name) for name in names if name)
-                blocks += [named_apart(title, str(by))] if apart else []
-                blocks.append(self.draw(results, group, *names))
-            blocks += [] if apart or not blocks else self.after(results)
-        return section(self.anchor, blocks)
+    for (*names, way), group in cells.groupby([*by, "measurement"], sort=False):
+        if group.apart.any():
+            title = ", ".join(str(name) for name in names if name)
+            yield Words(note("summary", "apart", title=title, by=way), look="note")
+        yield draw(group, *names)
 
 
-def named_apart(title: str, measurement: str) -> Words:
-    return Words(note("summary", "apart", title=title, by=measurement), look="note")
+def compared_first(
+    cells: pd.DataFrame, by: Sequence[str], draw: Callable[..., Block]
+) -> Iterator[Block]:
+    """Yield the blocks of what is compared, then of what is apart."""
+    for apart in (False, True):
+        yield from each_measurement(cells[cells.apart == apart], by, draw)
 
 
-def tables_apart(results: Results, measure: str, task: str, **look: Any) -> list[Block]:
-    """Return a table of each measurement of a task that is not compared with the others."""
+def tables_apart(results: Results, measure: str, task: str, **look: Any) -> Iterator[Block]:
+    """Yield a table of each measurement of a task that is not compared with the others."""
+
+    def draw(group: pd.DataFrame, task: str, source: str) -> Table:
+        title = f"{task}, {source}: {group.measurement.iloc[0]}"
+        return Curves(group, results.looks, title=title, pick=max, **look).table(measure)
+
     cells = results.cells(measure, task=task, apart=True)
-    blocks: list[Block] = []
-    for (source, by), group in cells[cells.depth.isna()].groupby(["source", "measurement"],
-                                                                 sort=False):  # fmt: skip
-        name = f"{task}, {source}"
-        curves = Curves(group, results.looks, title=f"{name}: {by}", pick=max, **look)
-        blocks += [named_apart(name, str(by)), curves.table(measure)]
-    return blocks
+    yield from each_measurement(cells[cells.depth.isna()], ["task", "source"], draw)
 
 
 def _beside(results: Results, cells: pd.DataFrame, measure: str) -> pd.DataFrame:
@@ -209,6 +190,16 @@ def _beside(results: Results, cells: pd.DataFrame, measure: str) -> pd.DataFrame
     first = cells.iloc[0]
     at = {"source": first.source, "measurement": first.measurement, "apart": bool(first.apart)}
     return results.cells(measure, **at)
+
+
+def perplexity(results: Results) -> Iterator[Block]:
+    cells, draw = results.cells("perplexity"), partial(_perplexity, results)
+    yield from each_measurement(cells, ["source"], draw)
+    if table := against(results, results.pairs()):
+        yield Heading(note("perplexity", "heading"))
+        yield Words(note("perplexity", "against"))
+        yield table
+    yield from each_measurement(results.cells("perplexity", apart=True), ["source"], draw)
 
 
 def _perplexity(results: Results, cells: pd.DataFrame, source: str) -> Figure:
@@ -222,16 +213,10 @@ def _perplexity(results: Results, cells: pd.DataFrame, source: str) -> Figure:
         more.append([measure.replace("_", " "), *numbers])
     more += published_perplexities(results, source, curves.columns)
     alone = note("perplexity", "alone") if any(map(is_alone, cells.itertuples())) else ""
-    chart = curves.draw(f"perplexity_{source}", f"perplexity, {source}",
-                        guides=guides(results.arms))  # fmt: skip
-    words = f"{note('perplexity')} {alone}".rstrip()
-    return Figure(chart, curves.table(source, more=more, note=words))
-
-
-def _flat_and_bilevel(results: Results) -> list[Block]:
-    table = against(results, results.pairs())
-    words = (note("perplexity", name) for name in ("heading", "against"))
-    return [] if table is None else [Heading(next(words)), Words(next(words)), table]
+    return curves.figure(
+        f"perplexity_{source}", f"perplexity, {source}", first=source, more=more,
+        note=f"{note('perplexity')} {alone}".rstrip(), guides=guides(results.arms),
+    )  # fmt: skip
 
 
 def against(results: Results, pairs: Sequence[tuple[Arm, Arm]]) -> Table | None:
@@ -254,15 +239,23 @@ def _change(ratio: Any) -> Cell:
     return Cell(change(ratio.value), small=(ends,), best=ratio.low > 1 or ratio.high < 1)
 
 
-def seeds(results: Results) -> Section | None:
+def seeds(results: Results) -> Iterator[Block]:
     """Compare the models that have several seeds with the first of them."""
     several = [arm for arm in results.arms if arm.several]
-    table = against(results, [(several[0], arm) for arm in several[1:]]) if several else None
-    return section("seeds", [table], first=several[0].label) if several else None
+    if table := against(results, [(several[0], arm) for arm in several[1:]]):
+        yield table
 
 
-def _bits(results: Results, cells: pd.DataFrame, source: str) -> Table:
-    return Curves(cells, results.looks, write=fixed).table(source)
+def bits(results: Results) -> Iterator[Block]:
+    def draw(cells: pd.DataFrame, source: str) -> Table:
+        return Curves(cells, results.looks, write=fixed).table(source)
+
+    return compared_first(_plain(results, "bits_per_byte"), ["source"], draw)
+
+
+def positions(results: Results) -> Iterator[Block]:
+    cells = _plain(results, "nll_by_position")
+    return compared_first(cells, ["source"], partial(_positions, results))
 
 
 def _positions(results: Results, cells: pd.DataFrame, source: str) -> Figure:
@@ -305,14 +298,14 @@ def window_means(cells: pd.DataFrame, windows: Sequence[tuple[int, int]]) -> pd.
     return sums.assign(value=sums.total / sums.tokens, low=math.nan, high=math.nan).reset_index()
 
 
-def _followed(results: Results, means: pd.DataFrame) -> pd.DataFrame:
-    """Return what was measured at steps of the training, with the tokens seen until then."""
-    cells = means[
-        means.step.notna() & means.measure.isin(("perplexity", "accuracy")) & means.depth.isna()
-    ]
+def live(results: Results) -> Iterator[Block]:
+    """Show what was measured at steps of the training, against the tokens seen until then."""
+    cells = results.means[results.means.step.notna() & results.means.depth.isna()]
+    cells = cells[cells.measure.isin(("perplexity", "accuracy"))]
     metrics = {arm.label: arm.runs[0].metrics for arm in results.arms}
     seen = [tokens_at(int(row.step), metrics[row.arm]) for row in cells.itertuples()]
-    return cells.assign(seen=seen)
+    by = ["measure", "source", "task", "length"]
+    return compared_first(cells.assign(seen=seen), by, partial(_live, results))
 
 
 def _live(
@@ -323,14 +316,15 @@ def _live(
     curves = Curves(cells, results.looks, x="seen", pick=pick, write=write)
     name, words = "_".join(("live", *parts, f"{length:.0f}")), ", ".join(parts)
     words = f"{words}, {length:.0f} tokens"
-    chart = curves.draw(name, words, "tokens seen", x_scale="linear")
-    return Figure(chart, curves.table(words))
+    return curves.figure(name, words, "tokens seen", first=words, x_scale="linear")
 
 
-def _unknown(results: Results, means: pd.DataFrame) -> pd.DataFrame:
-    cells = means[means.step.isna()]
+def others(results: Results) -> Iterator[Block]:
+    """Show what no other section knows."""
+    cells = results.means[results.means.step.isna()]
     shown = cells.measure.isin(_SHOWN) | cells.measure.str.startswith(_SHOWN_PREFIXES)
-    return cells[~shown]
+    by = ["variant", "task", "measure", "source"]
+    return compared_first(cells[~shown], by, partial(_other, results))
 
 
 def _other(results: Results, cells: pd.DataFrame, *names: str) -> Block:
@@ -349,16 +343,9 @@ def _other(results: Results, cells: pd.DataFrame, *names: str) -> Block:
     x_name, scale = (f"{x} (log scale)", "lengths") if cells[x].min() > 0 else (x, "linear")
     curves = Curves(cells, results.looks, x=x, pick=None, write=write)
     name, y_name = "_".join(("other", *filter(None, names))), f"{words}, {unit}".rstrip(", ")
-    return Figure(curves.draw(name, y_name, x_name, x_scale=scale), curves.table(words))
+    return curves.figure(name, y_name, x_name, first=words, x_scale=scale)
 
 
-def _measure(name: str) -> Callable[[Results, pd.DataFrame], pd.DataFrame]:
-    at = {"measure": name, "variant": "", "task": "", "step": None}
-    return lambda results, means: rows_at(means, **at)
-
-
-perplexity = Exhibit("perplexity", _measure("perplexity"), _perplexity, after=_flat_and_bilevel)
-others = Exhibit("others", _unknown, _other, by=("variant", "task", "measure", "source"))
-positions = Exhibit("positions", _measure("nll_by_position"), _positions)
-bits = Exhibit("bits", _measure("bits_per_byte"), _bits)
-live = Exhibit("live", _followed, _live, by=("measure", "source", "task", "length"))
+def _plain(results: Results, measure: str) -> pd.DataFrame:
+    """Return the means of a measure of texts, compared or apart."""
+    return rows_at(results.means, measure=measure, variant="", task="", step=None)

@@ -3,11 +3,11 @@
 import functools
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from train.report.content import Cell, Line, Section, Table, note, section
+from train.report.content import Block, Cell, Line, Table, note
 from train.report.formats import count
 from train.report.table import Results
 
@@ -86,7 +86,7 @@ def published_perplexities(results: Results, source: str, lengths: Sequence[floa
     return [["published (provenance below)"], *rows.values()] if rows else []
 
 
-def published(results: Results) -> Section | None:
+def published(results: Results) -> Iterator[Block]:
     """Show one table of all targets, whether or not a run can be compared with them."""
     rows: list[Line] = []
     for name, group in targets().items():
@@ -101,4 +101,4 @@ def published(results: Results) -> Section | None:
         rows += [[*key, ", ".join(values), source] for (*key, source), values in texts.items()]
     head = ["measure", "model", "data", "trained at", "published", "source, provenance"]
     meanings = "; ".join(f"{name}: {note('published', name)}" for name in PROVENANCES)
-    return section("published", [Table(head, rows, note=f"Provenance: {meanings}.", words=True)])
+    yield Table(head, rows, note=f"Provenance: {meanings}.", words=True)

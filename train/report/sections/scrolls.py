@@ -1,7 +1,7 @@
 """SCROLLS: scores by task with their spread over seeds, lengths of outputs, what was cut."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from statistics import fmean
 
@@ -11,22 +11,10 @@ import pandas as pd
 from segmenters.wording import counted
 from train.evals.rows import half_width
 from train.evals.scoring import benchmark_means
-from train.report.content import (
-    Block,
-    Cell,
-    Heading,
-    Line,
-    Section,
-    Table,
-    best_of,
-    note,
-    section,
-    span,
-)
+from train.report.content import Block, Cell, Heading, Line, Table, best_of, note, span
 from train.report.formats import DASH, count, fixed, percent, short
-from train.report.sections.exhibits import in_order
 from train.report.sections.published import sources_of, targets
-from train.report.table import Results, labelled
+from train.report.table import Results, in_order, labelled
 from train.tasks.scrolls.archives import TASKS
 
 _OUTPUTS = ("outputs", "number", "words", "words of references", "tokens", "empty",
@@ -34,22 +22,19 @@ _OUTPUTS = ("outputs", "number", "words", "words of references", "tokens", "empt
 _MEANS = {"mean": "mean", "mean_without_quality": "mean without QuALITY"}
 
 
-def scrolls(results: Results) -> Section | None:
+def scrolls(results: Results) -> Iterator[Block]:
     """Show scores, by seed if there are several, and outputs of each split."""
     rows = scrolls_rows(results)
-    blocks: list[Block] = []
     for split in in_order(rows):
         cells = rows[rows.source == split]
         scores = cells[cells.measure == "scrolls_score"]
-        blocks += [Heading(f"{split} split"), _scores(cells, split)]
+        yield Heading(f"{split} split")
+        yield _scores(cells, split)
         if scores.duplicated(["scored", "task"]).any():
             seeds = sorted(scores.seed.dropna().unique().tolist())
             lines = _by_model(scores, partial(_of_seeds, seeds=seeds))
-            head = ["seed", *map(count, seeds)]
-            blocks.append(Table(head, lines, note="The score of each seed."))
-        lines = _by_model(cells, _output)
-        blocks.append(Table(_OUTPUTS, lines, note=note("scrolls", "outputs")))
-    return section("scrolls", blocks)
+            yield Table(["seed", *map(count, seeds)], lines, note="The score of each seed.")
+        yield Table(_OUTPUTS, _by_model(cells, _output), note=note("scrolls", "outputs"))
 
 
 def _by_model(rows: pd.DataFrame, cells_of: Callable[[pd.DataFrame], Line]) -> list[Line]:

@@ -5,7 +5,7 @@ The sentences are computed from the numbers; they neither praise nor explain.
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,43 +20,31 @@ from train.report.content import (
     Html,
     Items,
     Line,
-    Section,
     Table,
     Words,
     Write,
     note,
-    section,
 )
-from train.report.formats import (
-    DASH,
-    amount,
-    count,
-    duration,
-    fixed,
-    percent,
-    short,
-    spread,
-)
-from train.report.sections.exhibits import Curves, in_order, protocols, to_trained
+from train.report.formats import DASH, amount, count, duration, fixed, percent, short, spread
+from train.report.sections.exhibits import Curves, protocols, to_trained
 from train.report.sections.tasks import above_chance, in_distribution
-from train.report.table import Arm, Choice, Results
+from train.report.table import Arm, Choice, Results, in_order
 
 _NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine")
 _LIMITS = ("size", "bars", "nearest", "segments", "bytes")
 
 
-def headline(results: Results) -> Section | None:
+def headline(results: Results) -> Iterator[Block]:
     """Show one sentence on the training, the observations, and one table."""
     if not results.arms:
-        return None
-    sentences = {source: _on_source(results, source) for source in _sources(results)}
-    choices = map(choice_text, results.choices)
-    pairs = [*sentences.items(), ("Arithmetic", _arithmetic(results)),
-             ("Retrieval", _retrieval(results)), ("Certainty", _certainty(results)),
-             ("Measurements", " ".join(choices))]  # fmt: skip
-    pairs = [(subject, sentence) for subject, sentence in pairs if sentence]
-    first = Words(_trained_on(results), look="lead")
-    return section("summary", [first, Items(pairs=pairs), _table(results)])
+        return
+    pairs = [(source, _on_source(results, source)) for source in _sources(results)]
+    pairs += [("Arithmetic", _arithmetic(results)), ("Retrieval", _retrieval(results)),
+              ("Certainty", _certainty(results)),
+              ("Measurements", " ".join(map(choice_text, results.choices)))]  # fmt: skip
+    yield Words(_trained_on(results), look="lead")
+    yield Items(pairs=[(subject, sentence) for subject, sentence in pairs if sentence])
+    yield _table(results)
 
 
 def _sources(results: Results) -> list[str]:
@@ -195,19 +183,19 @@ def _table(results: Results) -> Table:
                  note=" ".join(note("summary", name) for name in parts))  # fmt: skip
 
 
-def training(results: Results) -> Section | None:
+def training(results: Results) -> Iterator[Block]:
     """Show the loss against tokens seen, next to steps, time, memory and faults."""
     if not results.arms:
-        return None
+        return
+    if names := ", ".join(results.unmeasured):
+        yield Words(note("training", "missing", names=names))
     cells = results.cells("training_loss")
     chart = Curves(cells, results.looks, x="stop").draw(
         "training", "training loss, nats per token", "tokens seen", x_scale="linear"
     )
     head = ["model", "last loss", "steps", "tokens/s", "time", "GiB", "clamped", "skipped"]
-    table = Table(head, [_cost(results, arm, cells) for arm in results.arms], note=note("training"))
-    names = ", ".join(results.unmeasured)
-    missing = Words(note("training", "missing", names=names)) if names else None
-    return section("training", [missing, Figure(chart, table)])
+    rows = [_cost(results, arm, cells) for arm in results.arms]
+    yield Figure(chart, Table(head, rows, note=note("training")))
 
 
 def _cost(results: Results, arm: Arm, cells: pd.DataFrame) -> Line:
@@ -228,67 +216,58 @@ def _cost(results: Results, arm: Arm, cells: pd.DataFrame) -> Line:
     ]
 
 
-def account(results: Results) -> Section | None:
+def account(results: Results) -> Iterator[Block]:
     """Show how the numbers were made, and what they do not show."""
     if not results.arms:
-        return None
+        return
+    yield from _protocols(results)
+    yield Heading("Interpretation and limits")
+    yield Items([note("account", name) for name in _LIMITS])
     labels = [label for _, label in results.labels]
     machines = dict(zip(labels, results.environments, strict=True))
-    configs = {label: redacted(dict(run.config))
-               for label, run in zip(labels, results.runs, strict=True)}  # fmt: skip
-    blocks: list[Block] = [
-        *_protocols(results),
-        Heading("Interpretation and limits"),
-        Items([note("account", name) for name in _LIMITS]),
-        Heading("Machine and versions"),
-        *_compared({label: about for label, about in machines.items() if about}, every=True),
-        Heading("Configuration"),
-        *(_compared(configs, every=False) if len(configs) > 1 else
-          [Words("There is only one run; its full configuration follows.")]),
-    ]  # fmt: skip
-    for label, run in zip(labels, results.runs, strict=True):
-        whole = {"model": redacted(dict(run.model)), "config": configs[label]}
+    yield Heading("Machine and versions")
+    same, differ = _compared({label: about for label, about in machines.items() if about})
+    yield from (table for table in (same, differ) if table)
+    configs = [redacted(dict(run.config)) for run in results.runs]
+    yield Heading("Configuration")
+    _, differ = _compared(dict(zip(labels, configs, strict=True)))
+    yield differ or Words(note("account", "alike", runs=len(configs)))
+    for label, run, config in zip(labels, results.runs, configs, strict=True):
+        whole = {"model": redacted(dict(run.model)), "config": config}
         if read := run.notes.get("documents"):
             whole["documents"] = redacted(dict(read))
         text = json.dumps(whole, indent=2, ensure_ascii=False, default=str)
-        summary = f"{label}: encoding, model and run"
-        blocks.append(Html("details", {"summary": summary, "text": text}))
-    return section("account", blocks)
+        yield Html("details", {"summary": f"{label}: encoding, model and run", "text": text})
 
 
-def _protocols(results: Results) -> list[Block]:
-    rows, blocks = results.cells("perplexity"), list[Block]()
+def _protocols(results: Results) -> Iterator[Block]:
+    rows = results.cells("perplexity")
     notes = protocols(rows)
-    for text in notes:
-        names = ", ".join(rows[rows.note == text].arm.unique())
-        whose = f" ({names})" if len(notes) > 1 else ""
-        blocks.append(Words(bold=f"Perplexity{whose}: ", text=text))
     skipped = results.table[results.table.measure == "left_out"]
+    if notes or len(skipped):
+        yield Heading("Protocol")
+    for text in notes:
+        whose = f" ({', '.join(rows[rows.note == text].arm.unique())})" if len(notes) > 1 else ""
+        yield Words(bold=f"Perplexity{whose}: ", text=text)
     if len(skipped):
-        keys = ["label", "variant", "task", "source"]
-        lines = [[*(str(getattr(row, key)) for key in keys),
-                  DASH if math.isnan(row.length) else count(row.length), row.note]
-                 for row in skipped.itertuples()]  # fmt: skip
+        lengths = [DASH if math.isnan(length) else count(length) for length in skipped.length]
+        columns = ["label", "variant", "task", "source", "length", "note"]
+        cells = skipped.assign(length=lengths)[columns].astype(str).values.tolist()
         head = ["not measured", "variant", "task", "source", "length", "reason"]
-        blocks.append(Table(head, lines, words=True))
-    return [Heading("Protocol"), *blocks] if blocks else []
+        yield Table(head, cells, words=True)
 
 
-def _compared(values: Mapping[str, Any], *, every: bool) -> list[Block]:
-    """Return tables of dotted keys: one with values that all share, one with a column per run."""
+def _compared(values: Mapping[str, Any]) -> tuple[Table | None, Table | None]:
+    """Return tables of dotted keys: of values that all share, and with a column for each name."""
     flats = [_flat(value) for value in values.values()]
     keys = dict.fromkeys(key for flat in flats for key in flat)
     rows = [[key, *(flat.get(key, DASH) for flat in flats)] for key in keys]
     same = [row[:2] for row in rows if len(set(row[1:])) == 1]
     differ = [row for row in rows if len(set(row[1:])) > 1]
-    blocks: list[Block] = []
-    if every and same:
-        blocks.append(Table(["key", "value"], same, words=True))
-    if differ:
-        blocks.append(Table(["differs in", *values], differ, words=True))
-    elif not every:
-        blocks.append(Words("The configurations of these runs are identical."))
-    return blocks
+    return (
+        Table(["key", "value"], same, words=True) if same else None,
+        Table(["differs in", *values], differ, words=True) if differ else None,
+    )
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:

@@ -1,41 +1,22 @@
 """Tasks: retrieval and other probes, arithmetic; and models whose length was extended."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pandas as pd
 
 from segmenters.wording import counted
-from train.report.content import (
-    Block,
-    Cell,
-    Figure,
-    Grid,
-    Heading,
-    Html,
-    Line,
-    Section,
-    Table,
-    Words,
-    note,
-    section,
-)
+from train.report.content import Block, Cell, Figure, Grid, Heading, Html, Line, Table, Words, note
 from train.report.figures.heatmaps import heat_map
 from train.report.figures.lines import Guide
-from train.report.formats import DASH, count, percent, short, spread
+from train.report.formats import DASH, count, percent, short
 from train.report.palette import Style, ordered_styles
-from train.report.sections.exhibits import (
-    Curves,
-    guides,
-    in_order,
-    named_apart,
-    protocols,
-    tables_apart,
-)
+from train.report.sections.exhibits import Curves, each_measurement, guides, protocols, tables_apart
 from train.report.sections.published import sources_of, target_of
-from train.report.table import Arm, Results, rows_at
+from train.report.table import Arm, Results, in_order, rows_at
 
 _OPERATORS = "operators (log scale)"
 OTHERS = ("", "arithmetic", "positions", "passkey")  # tasks that are not probes, or have a section
@@ -43,46 +24,50 @@ _LEVELS = {"token": "position in the document, tokens", "inter": "segment of the
            "intra": "position in the segment, tokens"}  # fmt: skip
 
 
-def retrieval(results: Results) -> Section | None:
+def retrieval(results: Results) -> Iterator[Block]:
     """Show what a model can still find, which perplexity does not show."""
     if results.cells("accuracy", task="passkey").empty:
-        return None
+        return
     cells = results.cells("trials", task="passkey")
     deep = cells[cells.depth.notna()]
-    trials = (deep if len(deep) else cells).value
-    over = f"over {spread(trials, count)} trials " if len(trials) else ""
-    return section("retrieval", [Html("scale"), *_probe(results, "passkey")], over=over)
+    yield Words(note("retrieval", "shown", trials=(deep if len(deep) else cells).value))
+    yield Html("scale")
+    yield from _probe(results, "passkey")
 
 
-def probes(results: Results) -> Section | None:
+def probes(results: Results) -> Iterator[Block]:
     """Show one part for each probe, and the losses by position."""
     rows = rows_at(results.means, variant="", step=None, apart=False)
-    blocks: list[Block] = []
     for name in in_order(rows[rows.measure == "accuracy"], "task"):
-        blocks += [] if name in OTHERS else [Heading(name), *_probe(results, name)]
+        if name not in OTHERS:
+            yield Heading(name)
+            yield from _probe(results, name)
     curves = rows[(rows.task == "positions") & rows.measure.str.contains("nll_by_")]
     if len(curves):
+        yield Heading("positions")
+        yield from _protocol(curves)
         drawn = [_by_level(results, cells) for _, cells in curves.groupby("measure", sort=False)]
-        blocks += [Heading("positions"), *_how(curves, most=1), Grid(drawn, look="charts")]
-    return section("probes", blocks)
+        yield Grid(drawn, look="charts")
 
 
-def _how(cells: pd.DataFrame, most: int | None = None) -> list[Block]:
-    return [Words(text, look="note") for text in protocols(cells)[:most]]
+def _protocol(cells: pd.DataFrame) -> list[Block]:
+    """Return how the first of these values were measured."""
+    return [Words(text, look="note") for text in protocols(cells)[:1]]
 
 
-def _probe(results: Results, task: str) -> list[Block]:
+def _probe(results: Results, task: str) -> Iterator[Block]:
     shares = results.cells("accuracy", task=task)
-    blocks = _how(shares, most=1)
+    yield from _protocol(shares)
     for measure, label in (("accuracy", ""), ("written", ", written by the model")):
         grid = results.cells(measure, task=task)
         deep = grid[grid.depth.notna()]
         maps = [_map(arm, deep[deep.arm == arm.label], f"{task}_{measure}", label)
                 for arm in results.arms if arm.label in set(deep.arm)]  # fmt: skip
-        blocks += [Grid(maps)] if maps else []
+        if maps:
+            yield Grid(maps)
     missing = [arm.label for arm in results.arms if arm.label not in set(shares.arm)]
     if missing and task == "passkey":
-        blocks.append(Words(f"Not measured for: {', '.join(missing)}."))
+        yield Words(f"Not measured for: {', '.join(missing)}.")
     written, first, second = (_at(results, name, task) for name in ("written", "first", "second"))
 
     def small(row: Any) -> list[str]:
@@ -94,17 +79,17 @@ def _probe(results: Results, task: str) -> list[Block]:
 
     curves = Curves(shares[shares.depth.isna()], results.looks, write=percent, pick=max,
                     small=small, title=f"Found: {task}")  # fmt: skip
-    more = [_distances(results, task, curves.columns, unit) for unit in ("tokens", "segments")]
+    distances = (_distances(results, task, curves.columns, unit) for unit in ("tokens", "segments"))
     chances = results.cells("chance", task=task).value.dropna().unique()
     chance = float(chances[0]) if len(chances) == 1 else math.nan
     trials = results.cells("trials", task=task, depth=None).value.min()
-    how = note("probes", losses=bool(first), chance=chance, trials=trials)
-    chart = curves.draw(
-        f"{task}_found", f"share found, {task}", guides=guides(results.arms),
+    yield curves.figure(
+        f"{task}_found", f"share found, {task}", first="found", guides=guides(results.arms),
         level=Guide(at=chance, label="chance") if math.isfinite(chance) else None,
+        more=[*filter(None, distances)],
+        note=note("probes", losses=bool(first), chance=chance, trials=trials),
     )  # fmt: skip
-    figure = Figure(chart, curves.table("found", more=[row for row in more if row], note=how))
-    return [*blocks, figure, *tables_apart(results, "accuracy", task, write=percent)]
+    yield from tables_apart(results, "accuracy", task, write=percent)
 
 
 def _map(arm: Arm, cells: pd.DataFrame, name: str, label: str) -> tuple[str, Any]:
@@ -149,11 +134,11 @@ def _by_level(results: Results, cells: pd.DataFrame) -> tuple[str, Any]:
     )  # fmt: skip
 
 
-def arithmetic(results: Results) -> Section | None:
+def arithmetic(results: Results) -> Iterator[Block]:
     """Show right answers against the number of operators, and against the width."""
     answers = results.cells("answer", task="arithmetic")
     if answers.empty:
-        return None
+        return
     trained = results.cells("trained_operators", task="arithmetic").operators.max()
     at = [Guide(at=trained, label=f"trained up to {count(trained)}")] if trained > 0 else []
     curves = Curves(answers, results.looks, x="operators", write=percent, pick=max, bars=True)
@@ -166,15 +151,16 @@ def arithmetic(results: Results) -> Section | None:
     for measure in ("steps", "tokens"):
         cells = results.cells(measure, task="arithmetic")
         other = Curves(cells, results.looks, x="operators", pick=max,
-                       write=lambda share: percent(share, 1))  # fmt: skip
+                       write=partial(percent, decimals=1))  # fmt: skip
         if other.columns == curves.columns:
             rows.append([f"correct {measure}"])
             rows += [[*row, ""] for row in other.rows()]
     table = Table([*curves.table("operators").head, "paper"], rows, title="Arithmetic",
                   note=note("arithmetic", sources=sources_of("arithmetic")))  # fmt: skip
-    blocks = [*_how(answers), Figure(chart, table), _by_width(results, answers, trained)]
-    apart = tables_apart(results, "answer", "arithmetic", x="operators", write=percent)
-    return section("arithmetic", [*blocks, *apart])
+    yield from _protocol(answers)
+    yield Figure(chart, table)
+    yield from _by_width(results, answers, trained)
+    yield from tables_apart(results, "answer", "arithmetic", x="operators", write=percent)
 
 
 def in_distribution(operators: Sequence[float], trained: float) -> float:
@@ -182,54 +168,54 @@ def in_distribution(operators: Sequence[float], trained: float) -> float:
     return max((number for number in operators if number <= trained), default=min(operators))
 
 
-def _by_width(results: Results, answers: pd.DataFrame, trained: float) -> Block | None:
-    """Return answers against the width at the most trained operators, if widths differ."""
+def _by_width(results: Results, answers: pd.DataFrame, trained: float) -> Iterator[Block]:
+    """Yield answers against the width at the most trained operators, if widths differ."""
     widths = {arm.label: float(arm.runs[0].model.get("width", math.nan)) for arm in results.arms}
-    models = {arm.label: arm.model for arm in results.arms}
     if len({widths[name] for name in answers.arm}) < 2:
-        return None
+        return
     at = in_distribution(answers.operators.unique().tolist(), trained)
+    models = {arm.label: arm.model for arm in results.arms}
+    looks = {arm.model: arm.style for arm in reversed(results.arms)}  # of the first arm of each
     cells = answers[answers.operators == at]
     cells = cells.assign(width=cells.arm.map(widths), model=cells.arm.map(models))
-    looks: dict[str, Style] = {}
-    for arm in results.arms:
-        looks.setdefault(arm.model, arm.style)
-    curves = Curves(cells, looks, x="width", line="model", write=percent, pick=max)
+    curves = Curves(cells, {model: looks[model] for model in dict.fromkeys(models.values())},
+                    x="width", line="model", write=percent, pick=max)  # fmt: skip
     y_name = f"share of correct answers, {counted(int(at), 'operator')}"
-    return Figure(curves.draw("arithmetic_width", y_name, "width (log scale)"),
-                  curves.table("width"))  # fmt: skip
+    yield curves.figure("arithmetic_width", y_name, "width (log scale)", first="width")
 
 
-def stretch(results: Results) -> Section | None:
+def stretch(results: Results) -> Iterator[Block]:
     """Show a figure and table for each model and source, then the retrieval."""
     cells = results.means[results.means.variant != ""].sort_values("apart", kind="stable")
-    blocks: list[Block] = []
+    yield from _protocol(cells[(cells.measure == "perplexity") & ~cells.apart])
     for arm in results.arms:
         rows = cells[cells.arm == arm.label]
-        blocks += [Heading(arm.label), *_stretched(arm, rows)] if len(rows) else []
-    how = _how(cells[(cells.measure == "perplexity") & ~cells.apart], most=1) if blocks else []
-    return section("stretch", [*how, *blocks])
+        if len(rows):
+            yield Heading(arm.label)
+            yield from _stretched(arm, rows)
 
 
-def _stretched(arm: Arm, cells: pd.DataFrame) -> list[Block]:
+def _stretched(arm: Arm, cells: pd.DataFrame) -> Iterator[Block]:
     looks = variant_styles(in_order(cells, "variant"))
     small = f"Small: 95% intervals over {len(arm.runs)} seeds." if arm.several else ""
     title = f"{note('stretch', 'title')}: {arm.label},"
-    blocks: list[Block] = []
-    values = cells[(cells.measure == "perplexity") & (cells.task == "")]
-    for (source, by), rows in values.groupby(["source", "measurement"], sort=False):
-        blocks += [named_apart(f"{arm.label}, {source}", by)] if rows.apart.any() else []
+
+    def perplexities(rows: pd.DataFrame, _: str, source: str) -> Figure:
         curves = Curves(rows, looks, line="variant", title=f"{title} perplexity, {source}")
-        chart = curves.draw(f"extended_{arm.label}_{source}",
-                            f"perplexity, {source}, {arm.label}", guides=guides([arm]))  # fmt: skip
-        blocks.append(Figure(chart, curves.table(f"{source}, perplexity", note=small)))
-    shares = cells[(cells.measure == "accuracy") & cells.depth.isna()]
-    for (task, by), rows in shares.groupby(["task", "measurement"], sort=False):
-        blocks += [named_apart(f"{arm.label}, {task}", by)] if rows.apart.any() else []
+        return curves.figure(
+            f"extended_{arm.label}_{source}", f"perplexity, {source}, {arm.label}",
+            first=f"{source}, perplexity", note=small, guides=guides([arm]),
+        )  # fmt: skip
+
+    def found(rows: pd.DataFrame, _: str, task: str) -> Table:
         curves = Curves(rows, looks, line="variant", write=percent, pick=max,
                         title=f"{title} {task} found")  # fmt: skip
-        blocks.append(curves.table(f"{task} found", note=small))
-    return blocks
+        return curves.table(f"{task} found", note=small)
+
+    values = cells[(cells.measure == "perplexity") & (cells.task == "")]
+    yield from each_measurement(values, ["arm", "source"], perplexities)
+    shares = cells[(cells.measure == "accuracy") & cells.depth.isna()]
+    yield from each_measurement(shares, ["arm", "task"], found)
 
 
 def variant_styles(names: Sequence[str]) -> dict[str, Style]:
