@@ -217,9 +217,10 @@ def _sort(
     `classes`: those of the characters of the block and around it, from `first` on.
     """
     places = np.flatnonzero(classes[_BEFORE:-_BEHIND] >= _FIRST) + _BEFORE
-    kinds, before = classes[places], classes[places - 1]
-    behind = classes[places + 1]
-    asked = _OPEN_BEFORE[kinds, before] & _OPEN_BEHIND[kinds, behind]
+    kinds = classes[places]
+    asked = _OPEN_BEFORE[kinds, classes[places - 1]] & _OPEN_BEHIND[kinds, classes[places + 1]]
+    places = places[asked]
+    kinds, before, behind = classes[places], classes[places - 1], classes[places + 1]
     # A quote behind a sign closes, but may open between ideographs.
     quoted = _IS_QUOTE[behind] & _IS_SIGN[kinds] & _kinds(classes).isdisjoint(_MAY_BE_WIDE)
     gap = places + 1 + quoted
@@ -228,7 +229,7 @@ def _sort(
     # A line end, and a blank line, in front of which a sign is not asked about.
     inside = places < len(text) - first - 2
     blank = (kinds == _NEWLINE) & line & visible & inside
-    asked &= ~(blank | (_IS_SIGN[kinds] & line & (second == _NEWLINE) & ~_IS_SPACE[third]))
+    asked = ~(blank | (_IS_SIGN[kinds] & line & (second == _NEWLINE) & ~_IS_SPACE[third]))
     asked &= ~((kinds == _RETURN) & line & visible)
     # A sign behind a word, then a space, a line end or two spaces, and a letter or the like.
     double = ((space == _SPACE) & (second == _SPACE)) | ((space == _RETURN) & (second == _NEWLINE))

@@ -35,8 +35,9 @@ _RUN = re.escape(signs.PLAIN + signs.STRONG + signs.CLOSERS + signs.LATE)
 # How many signs of a run are read.
 MOST = 16
 _SINGLE = re.escape("".join(sign for sign in _SIGNS if sign not in ("`", ",", "''")))
-_SIGN = re.compile(
-    rf"[\n`,{_SINGLE}](?:(?<=\n)[ \t\r]*+(?P<blank>\n)"
+# A quote, but no apostrophe within a word of ASCII, or a blank line.
+QUOTE = re.compile(
+    rf"[\n`,{_SINGLE}](?!(?<=[A-Za-z0-9]['\u2019])[A-Za-z0-9])(?:(?<=\n)[ \t\r]*+(?P<blank>\n)"
     rf"|(?<![{_RUN}]{{{MOST}}}.)(?:(?<=[{_SINGLE}])|(?<=``)|(?<=,,)))"
 )
 _STRONG = frozenset(signs.STRONG)
@@ -78,7 +79,7 @@ class Quotes:
     def read(self, place: int) -> None:
         """Read up to a place."""
         blank = self.text.rfind("\n\n", self.place, place)
-        for match in _SIGN.finditer(self.text, max(self.place, blank), place):
+        for match in QUOTE.finditer(self.text, max(self.place, blank), place):
             if match["blank"]:
                 self.open.clear()
             else:
@@ -93,7 +94,7 @@ class Quotes:
         """
         strong = self.text[start] in _STRONG
         opening = _SINGLE if wide and is_wide(self.text, start) else signs.LATE if strong else ()
-        for match in _SIGN.finditer(self.text, start, stop) if opening else ():
+        for match in QUOTE.finditer(self.text, start, stop) if opening else ():
             self.read(match.start())
             if (
                 match[0] in opening

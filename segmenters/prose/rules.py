@@ -141,11 +141,14 @@ class _Reader:
             self.advance(self.length)
 
     def _search(self, place: int) -> None:
-        meet, resumed = self.meet, place
+        decide, meet, resumed = self.decide, self.meet, place
         while resumed >= 0:
             place, resumed = resumed, -1
             for match in self.scan.pattern.finditer(self.text, place):
-                if place := meet(match):
+                kind = match.lastgroup
+                if kind == "simple":
+                    decide(*match.span())
+                elif kind != "never" and (place := meet(match)):
                     resumed = place
                     break
 
@@ -159,7 +162,11 @@ class _Reader:
                 decide(start, place)
                 end = place
             elif match := match_at(text, start):
-                end = meet(match) or match.end()
+                end = match.end()
+                if match.lastgroup == "simple":
+                    decide(start, end)
+                elif match.lastgroup != "never":
+                    end = meet(match) or end
 
     def advance(self, place: int) -> None:
         """Add the sure ends before a place."""
@@ -180,12 +187,18 @@ class _Reader:
         text, last = self.text, self.last
         first = start - WINDOW if start > WINDOW else 0
         word = text[text.rfind(" ", first, start) + 1 or first : start]
+        if not word and start:  # apart, as in tokenised text
+            word = text[text.rfind(" ", first, start - 1) + 1 or first : start]
         signs = self.foreseen[text[start : place + 1]]
-        ends = signs[word]
+        ends = signs[word] if start else ENDS
         if ends is False:
             return
-        if self.has_brackets and is_inserted(text, start, place, last):
-            ends = ENDS
+        if self.has_brackets:
+            first = start - 2 * WINDOW if start > 2 * WINDOW else 0
+            if (text.find("(", first, start) >= 0 or text.find("[", first, start) >= 0) and (
+                is_inserted(text, start, place, last)
+            ):
+                ends = ENDS
         if ends is not True:
             ends = self.ruling(signs.signs, start, place, ends)[1]
         if ends:
@@ -208,12 +221,7 @@ class _Reader:
     def meet(self, match: re.Match[str]) -> int:
         """Decide about a match; return where to go on in it, if something opens there, else 0."""
         kind, text = match.lastgroup, self.text
-        if kind == "never":
-            return 0
         start, place = match.span()
-        if kind == "simple" and start:
-            self.decide(start, place)
-            return 0
         resumed = 0
         if kind == "gap":
             run, spaced = match.span("spaced")
@@ -224,7 +232,7 @@ class _Reader:
                 near = place <= run + 1 and text[place] != "\u201d"
             else:
                 near = match.start("gap") == run
-            if near and start and self.log is None:
+            if near and self.log is None:
                 self.decide(start, place)
                 return resumed
         elif kind is None and text[place - 1] in _BULLETS:
@@ -270,9 +278,6 @@ def _signs(text: str, match: re.Match[str], place: int) -> Signs:
     """Return the signs of a match, up to a place."""
     start = match.start()
     following = text[place]
-    if match.lastgroup == "simple":
-        gap = match["simple"]
-        return Signs(text[start : place - len(gap)], gap, following)
     if match["gap"] is None:
         return Signs(match[0], match["unmarked"] or "", following, unmarked=True)
     run = text[start : min(place, match.start("spaced"))]

@@ -33,7 +33,7 @@ from segmenters.prose.endings import ahead
 from segmenters.prose.endings.habits import remembered
 from segmenters.prose.endings.language import ANY, code_of
 from segmenters.prose.line_ends import KINDS, WRAPPED, LineEnds, sections
-from segmenters.prose.quotes import MOST, Quotes
+from segmenters.prose.quotes import MOST, QUOTE, Quotes
 from segmenters.prose.signs import (
     AGAIN,
     APART,
@@ -316,10 +316,11 @@ class SentenceMachine(Machine):
                 self.signs = remembered(self.signs, self.text, self.last, end)
                 self.last = end
         # One back: whether a bracket is a place to resume depends on the character after it.
-        quotes = Quotes(self.text, self.resume, self.quoted)
-        self.resume = self._last_resume(max(0, size - 1))
-        quotes.read(self.resume)
-        self.quoted = tuple(quotes.open)
+        before, self.resume = self.resume, self._last_resume(max(0, size - 1))
+        if QUOTE.search(self.text, before, self.resume):
+            quotes = Quotes(self.text, before, self.quoted)
+            quotes.read(self.resume)
+            self.quoted = tuple(quotes.open)
         if len(self.text) > _LONGEST:
             self._shorten()
         return [moved + end for end in ends]
@@ -327,6 +328,9 @@ class SentenceMachine(Machine):
     def _last_resume(self, first: int) -> int:
         """Return the last place to resume at from `first` on, searched from the end."""
         start, reach = len(self.text), 8
+        last = self.text[-1]
+        if last.isalpha() and last.isascii():
+            return start - 1
         while start > first:
             start, reach = max(first, start - reach), 2 * reach
             if places := [match.start() for match in _RESUME.finditer(self.text, start)]:

@@ -112,8 +112,13 @@ class Doubt:
 
     @_Asked
     def raw(self) -> str:
-        """Return the word before the signs, with what opens before it."""
-        return self.words[-1]
+        """Return the word before the signs, with what opens before it; empty if there is none."""
+        return self.words[-1] if self.words else ""
+
+    @_Asked
+    def behind_period(self) -> bool:
+        """Return whether a period is before the signs, or before the character before them."""
+        return self.text.find(".", max(0, self.start - 2), self.start) >= 0
 
     @_Asked
     def earlier(self) -> list[str]:

@@ -26,14 +26,18 @@ class _Further(Exception):
 
 
 class _Near(Doubt):
-    """A doubt that knows a word, from the last space on, its signs, and that no bracket is open."""
+    """A doubt that knows a word, from the last space on, its signs, and that no bracket is open.
 
-    def __init__(self, signs: Signs, attached: str, *, next_word: bool, language: str) -> None:
+    If the signs are apart from the word, the space is part of it.
+    """
+
+    def __init__(self, signs: Signs, word: str, *, next_word: bool, language: str) -> None:
         self.run, self.gap, self.following, self.spaced, self.emoji, self.unmarked = signs
-        self.attached, self.next_word, self.language = attached, next_word, language
-        self.before, self.is_inserted = attached[-1:] or " ", False
-        if not self.before.isspace():
-            self.raw = attached.split()[-1]
+        self.next_word, self.language = next_word, language
+        self.before, self.attached = word[-1], "" if word[-1] == " " else word
+        self.behind_period, self.is_inserted = "." in word[-2:], False
+        if words := word.split():
+            self.raw = words[-1]
 
     def __getattr__(self, name: str) -> Any:
         raise _Further
@@ -58,11 +62,11 @@ class Words(dict[str, "bool | Table"]):
     def __init__(self, sight: Signs, all_signs: Foresight) -> None:
         self.signs, self.all_signs = sight, all_signs
 
-    def __missing__(self, attached: str) -> bool | Table:
+    def __missing__(self, word: str) -> bool | Table:
         known = self.all_signs
-        near = _Near(self.signs, attached, next_word=known.next_word, language=known.language)
+        near = _Near(self.signs, word, next_word=known.next_word, language=known.language)
         known.make_room()
-        self[attached] = ends = _foreseen(near, ENDS)
+        self[word] = ends = _foreseen(near, ENDS)
         return ends
 
 

@@ -68,7 +68,7 @@ def ends_before_lower(doubt: Doubt) -> bool:
         # Quotes report speech: "Who?" he asked. "Alas! my" and "Yahoo! in" go on, not "nice! and".
         return not run.strip("!?") and (len(run) > 1 or word[:1].islower())
     if not word:
-        return not _is_omission(doubt.text, doubt.start, 0)  # tokenised text
+        return not _is_omission(doubt, within=False)  # tokenised text
     if word in word_lists.SHORT_WORDS:
         return True
     return (is_plain(word) or _is_foreign(doubt, word)) and not (
@@ -133,11 +133,12 @@ def _is_counted(text: str, place: int) -> bool:
     return len(before) == 2 and before[0].isdigit() and before[1].isspace()
 
 
-def _is_omission(text: str, start: int, last: int) -> bool:
-    if text.find(".", max(last, start - 2), start) < 0:
+def _is_omission(doubt: Doubt, *, within: bool) -> bool:
+    """Return whether words are left out, in the sentence or before."""
+    if not doubt.behind_period:
         return False
-    first = max(last, start - _OMISSION_WINDOW)
-    return _OMISSION.search(text[first : start + 1]) is not None
+    first = max(doubt.last if within else 0, doubt.start - _OMISSION_WINDOW)
+    return _OMISSION.search(doubt.text[first : doubt.start + 1]) is not None
 
 
 def _starts_line(text: str, place: int, last: int) -> bool:
@@ -357,10 +358,10 @@ def _is_title(word: str) -> bool:
 TOKENISED: Table = (
     Rule(
         "title and a period apart",
-        lambda d: d.words[-1:] != [] and _is_title(d.words[-1]),
+        lambda d: _is_title(d.raw),
         False,
     ),
-    Rule("words left out", lambda d: _is_omission(d.text, d.start, d.last), False),
+    Rule("words left out", lambda d: _is_omission(d, within=True), False),
     Rule("period apart", otherwise, True),
 )
 
