@@ -62,7 +62,6 @@ PUBLIC = {
         "Sentences",
         "Stride",
         "TokenMarker",
-        "Tptp",
         "Turns",
         "anchors_from_offsets",
         "mark",
