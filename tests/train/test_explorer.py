@@ -15,7 +15,7 @@ from segmenters import Auto, anchors_from_offsets, mark
 from tests.train.studies import typed
 from train.cli import main
 from train.commands.explain.page import described
-from train.commands.explain.parts import Asked, parts_of
+from train.commands.explain.parts import parts_of
 from train.launch.composition import composed
 
 # One of each way to turn, to add to scores or to change embeddings; together; and by layer.
@@ -91,7 +91,7 @@ def test_biases_are_those_of_the_encoding(name):
     for parameter in part.of.parameters():  # those of a table start at 0
         torch.nn.init.uniform_(parameter, 0.5, 1.5)
     with torch.no_grad():
-        bias = Asked(part.of, 512).bias(1).dense(torch.float64)[0, :, 0]  # [head, key]
+        bias = part.bias(512).dense(torch.float64)[0, :, 0]  # [head, key]
         made = described(part, width)
     keys = [511, 510, 500, 250, 0]
     ours = asked("v[1].map((k) => biases(v[0], 511, k))", made, keys)

@@ -12,7 +12,7 @@ modules, numbers from the objects that a training of this configuration would bu
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,12 +42,10 @@ def explain(config: Config, *, study: str, options: Mapping[str, str]) -> None:
     for the page to begin with.
     """
     lengths = _lengths(options.get("lengths", _LENGTHS))
-    svg, pdf, page = (
-        _writable(name, options.get(name), suffix=f".{'html' if name == 'page' else name}")
-        for name in ("svg", "pdf", "page")
-    )
+    files = {name: _writable(name, options[name]) for name in ("svg", "pdf", "page")
+             if name in options}  # fmt: skip
     file = Path(options["file"]) if "file" in options else None
-    if file is not None and page is None:
+    if file is not None and "page" not in files:
         raise ConfigError(f"--file {file}: needs --page FILE")
     if file is not None and not file.is_file():
         raise ConfigError(f"--file {file}: there is no such file")
@@ -58,32 +56,30 @@ def explain(config: Config, *, study: str, options: Mapping[str, str]) -> None:
         parts = list(parts_of(scheme, decoder.n_layer))
         drawn = list(curves([*parts, *together(scheme, parts)], decoder, config.row_length))
         heads = f"{counted(decoder.n_head, 'head')} of width {decoder.head_width}"
-        size = f"{counted(decoder.n_layer, 'layer')} with {heads}"
         # A small model is run to count; its paths are not those of the lengths asked for.
         logging.getLogger("bipe.attention").setLevel(logging.WARNING)
-        costly = list(_costly(config, decoder, scheme, lengths))  # may be refused
-        _write([f"{name}, for {size}"])
+        path, allowed = config.attention, config.allowed
+        costly = [*costs(decoder, time=config.row_length, path=path, allowed=allowed)]
+        served = [*paths(scheme, lengths=lengths, path=path)]  # may be refused, before a word
         far = [list(text.far(*pair)) for pair in about_far(scheme)]
-        for lines in (*map(text.part, parts), *far):
-            _write(["", *lines])
-        _write(costly)
-        _write(["", *text.ids(parts)])
-        for curve in drawn:
-            _write(["", *text.chart(curve)])
-    if svg is not None or pdf is not None:
-        from train.commands.explain.page import picture
+        said = [f"{name}, for {counted(decoder.n_layer, 'layer')} with {heads}"]
+        for lines in (*map(text.part, parts), *far, ["cost", *text.indented(costly)]):
+            said += ["", *lines]
+        for head, lines in served:
+            said += [f"attention, {head}", *text.indented(lines)]
+        for lines in (text.ids(parts), *map(text.chart, drawn)):
+            said += ["", *lines]
+    print("\n".join(line.rstrip() for line in said), flush=True)
+    if files:
+        from train.commands.explain import page
 
-        drawing = picture(name, parts, drawn)
-        for path in (svg, pdf):
-            if path is not None:
-                drawing.save(path)
-                print(f"picture: {path}")
-    if page is not None:
-        from train.commands.explain.page import explorer
-
-        sentences = [" ".join(lines) for lines in far]
-        write_whole(page, explorer(name, parts, sentences, decoder.head_width, file))
-        print(f"page: {page}")
+        for kind, target in files.items():
+            if kind == "page":
+                sentences = [" ".join(lines) for lines in far]
+                write_whole(target, page.explorer(name, parts, sentences, decoder.head_width, file))
+            else:
+                page.picture(name, parts, drawn).save(target)
+            print(f"{'page' if kind == 'page' else 'picture'}: {target}")
 
 
 def _lengths(text: str) -> tuple[int, ...]:
@@ -93,27 +89,14 @@ def _lengths(text: str) -> tuple[int, ...]:
     return tuple(sorted(set(map(int, parts))))
 
 
-def _writable(name: str, given: str | None, *, suffix: str) -> Path | None:
+def _writable(name: str, given: str) -> Path:
     """Return the file of an option; ConfigError if its name or folder will not do."""
-    if given is None:
-        return None
-    path = Path(given)
+    path, suffix = Path(given), ".html" if name == "page" else f".{name}"
     if path.suffix != suffix:
         raise ConfigError(f"--{name} must name a file that ends in {suffix}, was: {path}")
     if not path.absolute().parent.is_dir():
         raise ConfigError(f"--{name} {path}: there is no folder {path.parent}")
     return path
-
-
-def _costly(
-    config: Config, decoder: DecoderConfig, scheme: Any, lengths: Sequence[int]
-) -> Iterator[str]:
-    path, allowed = config.attention, config.allowed
-    yield from ("", "cost")
-    yield from text.indented(costs(decoder, time=config.row_length, path=path, allowed=allowed))
-    for head, lines in paths(scheme, lengths=lengths, path=path):
-        yield f"attention, {head}"
-        yield from text.indented(lines)
 
 
 def _decoder(config: Config) -> DecoderConfig:
@@ -128,12 +111,10 @@ def _decoder(config: Config) -> DecoderConfig:
         decoder: DecoderConfig = called(config.model, encoding=dict(config.encoding), **vocabulary)
     with as_config_error("encoding: "), torch.device("meta"):
         Decoder(decoder, allowed=config.allowed)
-    return _stretched(decoder, config) if config.stretch else decoder
-
-
-def _stretched(decoder: DecoderConfig, config: Config) -> DecoderConfig:
-    """Return the model as `bipe extend stretch=...` would make it after rows of `row_length`."""
-    strategy = dict(config.stretch or {})
+    if not config.stretch:
+        return decoder
+    # As `bipe extend stretch=...` would make it after rows of `row_length`.
+    strategy = dict(config.stretch)
     unit = None if strategy.get("original_length") is not None else config.row_length
     with as_config_error("stretch: "):
         return extend_config(decoder, strategy, notes={}, unit=unit, allowed=config.allowed).config
@@ -145,7 +126,3 @@ def _scheme(config: Config, decoder: DecoderConfig) -> Any:
     model = Decoder(replace(decoder, vocab_size=1, mlp_width=1), allowed=config.allowed)
     model.init_weights(seed=config.seed)
     return model.scheme.eval()
-
-
-def _write(lines: Iterable[str]) -> None:
-    print("".join(f"{line.rstrip()}\n" for line in lines), end="", flush=True)

@@ -11,23 +11,22 @@ hidden states, vectors that are added to embeddings, rotations of other kinds, f
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import torch
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
 
-from bipe.bias import Bias, DistanceBias, LinearBias
+from bipe.bias import DistanceBias, LinearBias
 from bipe.encodings.base import Encoding
 from bipe.encodings.rope import RoPE
 from bipe.rotation import PartRotation, PlaneRotation
 from segmenters import Auto
 from segmenters.documents.router import decide
 from segmenters.wording import visible
-from train.commands.explain.parts import ALL_IDS, Asked, Curve, Part, ids_read
+from train.commands.explain.parts import ALL_IDS, Curve, Part, ids_read
 from train.commands.explain.text import SAMPLES, Cut, samples
 from train.data.reading.named import read
 from train.report.figures import Drawing, our_style
@@ -62,24 +61,22 @@ def explorer(
 
 def described(part: Part, head_width: int) -> dict[str, Any]:
     """Return what the page draws of a part, and in `notes` what it does not draw."""
-    described_part: dict[str, Any] = {"path": part.path, "name": part.name, "counts": part.counts,
-                             "layers": part.layers}  # fmt: skip
-    notes = []
     drawable = isinstance(part.of, Encoding) and part.ids[0] in ALL_IDS
-    described_part["ids"] = part.ids[0] if drawable else None
-    hooks = part.hooks
-    if "embed" in hooks:
-        notes.append("it changes embeddings, by vectors that are not drawn")
-    if "rotation" in hooks:
-        turns = _turning(part, head_width) if drawable else None
-        described_part |= turns or {}
-        notes += [] if turns else [f"its rotation ({hooks['rotation']}) is not drawn"]
-    if "bias" in hooks:
-        bias = Asked(part.of, time=DISTANCES).bias(1) if drawable else None
-        falls = None if bias is None else _falling(bias)
-        described_part |= falls or {}
-        notes += [] if falls else [f"its bias ({hooks['bias']}) is not drawn"]
-    return described_part | {"notes": notes if hooks else ["it changes nothing"]}
+    whole: dict[str, Any] = {"path": part.path, "name": part.name, "counts": part.counts,
+                             "layers": part.layers, "ids": part.ids[0] if drawable else None,
+                             "notes": []}  # fmt: skip
+    for hook, said in part.hooks.items():
+        if hook == "embed":
+            whole["notes"].append("it changes embeddings, by vectors that are not drawn")
+            continue
+        numbers = _turning(part, head_width) if hook == "rotation" else _falling(part)
+        if drawable and numbers is not None:
+            whole |= numbers
+        else:
+            whole["notes"].append(f"its {hook} ({said}) is not drawn")
+    if not part.hooks:
+        whole["notes"].append("it changes nothing")
+    return whole
 
 
 def _turning(part: Part, head_width: int) -> dict[str, Any] | None:
@@ -87,20 +84,21 @@ def _turning(part: Part, head_width: int) -> dict[str, Any] | None:
     of = part.of
     if not isinstance(of, RoPE) or of.counts_length:
         return None
-    turn = of.rotation(torch.tensor([[0, 1, 1000]]))  # ids near and far, to compare by
+    ids = torch.tensor([0, 1, 1000])  # near and far, to compare by
+    turn = of.rotation(ids[None])
     plane = turn.inner if isinstance(turn, PartRotation) else turn
-    steps = of.frequencies * of.moves
-    factor = float(torch.as_tensor(of.attention_factor))
-    ids = torch.tensor([0.0, 1.0, 1000.0], dtype=torch.float64)[:, None]
+    steps, factor = of.frequencies * of.moves, float(torch.as_tensor(of.attention_factor))
+    angles = ids.double()[:, None] * steps
     if not isinstance(plane, PlaneRotation) or not torch.allclose(
-        plane.cos[0].double(), (ids * steps).cos() * factor, atol=1e-6
+        plane.cos[0].double(), angles.cos() * factor, atol=1e-6
     ):
         return None
     return {"frequencies": steps.tolist(), "factor": factor, "width": head_width}
 
 
-def _falling(bias: Bias) -> dict[str, Any] | None:
+def _falling(part: Part) -> dict[str, Any] | None:
     """Return a slope for each head, or the bias of each head by distance; None: neither holds."""
+    bias = part.bias(DISTANCES)
     if isinstance(bias, LinearBias):
         return {"slopes": bias.slopes.double().tolist()}
     if isinstance(bias, DistanceBias):
@@ -126,75 +124,42 @@ def _example(name: str, by: str, text: str, cuts: Sequence[int]) -> dict[str, An
     return {"name": name, "by": f"{by}{left}", "text": short, "starts": starts}
 
 
-WIDTH = 760
-_LEFT, _RIGHT, _TOP = 70, 110, 40
-_ROW, _LETTER, _PAD = 20, 7.2, 10  # pixels: of a line of ids, of a letter, around a word
-_PANEL, _HEAD, _FOOT = 230, 44, 46  # a curve, and what is above and below its axes
+WIDTH, _TALL = 760, 230  # pixels; the latter of a curve with its title
 
 
-def picture(title: str, parts: Sequence[Part], curves: Iterable[Curve]) -> Drawing:
+def picture(title: str, parts: Sequence[Part], curves: Sequence[Curve]) -> Drawing:
     """Draw the ids of short texts and, below, a panel for each curve."""
     names = ids_read(parts)
-    drawn, cuts, tall = list(curves), list(samples(names)), (len(names) + 1) * _ROW + 30
-    read = {name for part in parts for name in part.ids}
-    below = _TOP + tall * len(cuts)
+    cuts, tall = list(samples(names)), 30 * (len(names) + 2)
+    heights = [*[tall] * len(cuts), *[_TALL] * len(curves)]
     with our_style():
-        drawing = Drawing(name="encoding", title=title, width=WIDTH,
-                       height=below + _PANEL * len(drawn))  # fmt: skip
-        drawing.text(0, 18, title, weight="bold", fontsize=15)
-        for place, cut in enumerate(cuts):
-            _ids(drawing, cut, read, top=_TOP + place * tall)
-        for place, curve in enumerate(drawn):
-            _panel(drawing, curve, top=below + place * _PANEL)
+        drawing = Drawing(name="encoding", title=title, width=WIDTH, height=sum(heights) + 40)
+        figure = drawing.figure
+        figure.set_layout_engine("constrained")
+        figure.suptitle(title, weight="bold")
+        column = figure.subplots(len(heights), height_ratios=heights)
+        for axes, cut in zip(column, cuts, strict=False):
+            _ids(axes, cut, {name for part in parts for name in part.ids})
+        for axes, curve in zip(column[len(cuts) :], curves, strict=True):
+            looks = ordered_styles(list(curve.heads))
+            for name, row in curve.heads.items():
+                axes.plot(row, label=name, color=colour(looks[name].role))
+            axes.set_title(curve.title, weight="bold", loc="left", fontsize=12)
+            axes.set_xlabel(curve.unit)
+            axes.grid(axis="y", color=colour("grid"))
+            axes.legend()
     return drawing
 
 
-def _ids(made: Drawing, cut: Cut, read: set[str], *, top: float) -> None:
-    for line, name in enumerate((cut.level, *cut.ids)):
-        role = "ink" if name in read else "muted"
-        weight = "bold" if name in read else "normal"
-        made.text(0, top + line * _ROW + 15, name, role=role, weight=weight)
-    left = float(_LEFT + 20)
-    for place, word in enumerate(cut.words):
-        width = _LETTER * len(word) + _PAD
-        tint = f"tint-{cut.ids['inter'][place] % 2}"
-        made.box((left, top), (width - 1, (len(cut.ids) + 1) * _ROW), role=tint)
-        cells = (word, *(str(ids[place]) for ids in cut.ids.values()))
-        for line, cell in enumerate(cells):
-            made.text(left + width / 2, top + line * _ROW + 15, cell, ha="center")
-        left += width
-
-
-def _panel(made: Drawing, curve: Curve, *, top: float) -> None:
-    height = made.height
-    tall = _PANEL - _HEAD - _FOOT
-    axes = made.figure.add_axes(
-        (_LEFT / WIDTH, 1 - (top + _HEAD + tall) / height,
-         (WIDTH - _LEFT - _RIGHT) / WIDTH, tall / height)
-    )  # fmt: skip
-    made.text(0, top + 20, curve.title, weight="bold")
-    middle = (_LEFT + WIDTH - _RIGHT) / 2
-    made.text(middle, top + _HEAD + tall + 36, curve.unit, role="muted", ha="center")
-    _look(axes, curve)
-    looks = ordered_styles(list(curve.heads))
-    for place, (name, row) in enumerate(curve.heads.items()):
-        role = looks[name].role
-        made.line(range(len(row)), row, role=role, tip=name, linewidth=1.8,
-                  transform=axes.transData)  # fmt: skip
-        made.text(WIDTH - _RIGHT + 14, top + _HEAD + 14 + 18 * place, name, role=role,
-                  weight="bold")  # fmt: skip
-
-
-def _look(axes: Axes, curve: Curve) -> None:
-    low, high = curve.bounds
-    pad = 0.06 * (high - low) or 0.1 * abs(high) or 1.0
-    axes.set_xlim(0, max(1, curve.farthest))
-    axes.set_ylim(low - pad, high + pad)
-    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
-    axes.yaxis.set_major_locator(MaxNLocator(5))
-    axes.tick_params(labelcolor=colour("ink"), color=colour("rule"), labelsize=11)
-    axes.grid(axis="y", color=colour("grid"), linewidth=1)
-    axes.set_axisbelow(True)
-    axes.patch.set_visible(False)
-    axes.spines[["left", "right", "top"]].set_visible(False)
-    axes.spines["bottom"].set(color=colour("rule"), linewidth=1)
+def _ids(axes: Axes, cut: Cut, read: set[str]) -> None:
+    """Draw the ids of a text as a table; those that are read are bold."""
+    tints = [colour(f"tint-{segment % 2}") for segment in cut.ids["inter"]]
+    table = axes.table([cut.words, *cut.ids.values()], loc="center", cellLoc="center",
+                       cellColours=[tints] * (1 + len(cut.ids)),
+                       rowLabels=[cut.level, *cut.ids])  # fmt: skip
+    table.auto_set_font_size(False)
+    table.auto_set_column_width([*range(len(cut.words))])
+    table.scale(1, 1.3)
+    for line, name in enumerate(cut.ids, 1):
+        table[line, -1].set_text_props(weight="bold" if name in read else "normal")
+    axes.set_axis_off()

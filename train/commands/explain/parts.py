@@ -75,53 +75,42 @@ class Part:
         """Return what the encodings inside declare; what changes embeddings sees all ids."""
         inside = [encoding for encoding in self.of.modules() if isinstance(encoding, Encoding)]
         relative = all(encoding.relative and not _embeds(encoding) for encoding in inside)
-        said = ["relative: scores stay when all ids are shifted"]
-        said = said if relative else ["not relative: scores depend on where ids start"]
-        said += ["random: draws in training"] * any(encoding.random for encoding in inside)
-        said += ["layered: its bias is made in each layer"] * any(
-            encoding.layered for encoding in inside
-        )
-        return said
+        rules = {
+            "relative: scores stay when all ids are shifted": relative,
+            "not relative: scores depend on where ids start": not relative,
+            "random: draws in training": any(encoding.random for encoding in inside),
+            "layered: its bias is made in each layer": any(one.layered for one in inside),
+        }
+        return [rule for rule, holds in rules.items() if holds]
 
     @property
     def hooks(self) -> dict[str, str]:
         """Return the hooks that change anything, each with what it gives."""
-        hooks_of, hooks = Asked(self.of, time=2), dict[str, str]()
-        if _embeds(self.of):
-            hooks["embed"] = "changes embeddings"
-        if (rotation := hooks_of.rotation()) is not None:
+        hooks = {"embed": "changes embeddings"} if _embeds(self.of) else {}
+        if (rotation := self.rotation(2)) is not None:
             hooks["rotation"] = f"of queries and keys ({type(rotation).__name__})"
-        if (bias := hooks_of.bias(1)) is not None:
+        if (bias := self.bias(2)) is not None:
             hooks["bias"] = f"on scores, {_BIASES[bias_kind(bias)]}"
         return hooks
 
+    def rotation(self, time: int) -> Any:
+        of: Any = self.of
+        return of.rotation(self.at(time))
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The hooks of a part at ids 0, 1, ..., as many as `time`; a scheme has segments of 16 tokens.
-
-    Of further levels, a unit holds four of the finer one.
-    """
-
-    of: Any
-    time: int
-
-    def embed(self, x: torch.Tensor) -> torch.Tensor:
-        embedded: torch.Tensor = self.of.embed(x, self._at(len(x)))
-        return embedded
-
-    def rotation(self) -> Any:
-        return self.of.rotation(self._at(1))
-
-    def bias(self, batch: int) -> Any:
+    def bias(self, time: int, *, batch: int = 1) -> Any:
         """Return the bias of the last query over all keys."""
-        at = self._at(batch)
-        return self.of.bias(at[:, -1:] if isinstance(at, torch.Tensor) else at[-1:], at)
+        at = self.at(time, batch=batch)
+        of: Any = self.of
+        return of.bias(at[:, -1:] if isinstance(at, Tensor) else at[-1:], at)
 
-    def _at(self, batch: int) -> Any:
+    def at(self, time: int, *, batch: int = 1) -> Any:
+        """Return the ids 0, 1, ...; of a scheme, positions in segments of 16 tokens.
+
+        Of further levels, a unit holds four of the finer one.
+        """
         if isinstance(self.of, Encoding):
-            return torch.arange(self.time).expand(batch, -1)
-        marks, levels = torch.zeros(1, self.time, dtype=torch.uint8), levels_of(self.of)
+            return torch.arange(time).expand(batch, -1)
+        marks, levels = torch.zeros(1, time, dtype=torch.uint8), levels_of(self.of)
         for level in range(levels):
             marks[:, :: SEGMENT * 4**level] |= 1 << SEGMENT_BIT + level
         at = Positions.from_marks(marks, packed=False, levels=levels)
@@ -248,61 +237,48 @@ class Curve:
 def curves(parts: Sequence[Part], decoder: DecoderConfig, row_length: int) -> Iterator[Curve]:
     """Yield a curve for each hook of each part that changes anything."""
     for part in parts:
-        level = part.ids[0] if part.ids != ALL_IDS else "token"
-        hooks = Asked(
-            part.of, time=min(_MOST_TOKENS if level == "token" else _MOST_UNITS, row_length)
-        )
-        for hook, find in (("embed", _embedded), ("rotation", _rotated), ("bias", _biased)):
-            if part.only and hook not in part.only:
-                continue
-            with torch.random.fork_rng(devices=()):
-                torch.manual_seed(SEED)
-                curve = find(hooks, part, decoder)
-            if curve is not None:
-                what, values, drawn = curve
+        most = _MOST_TOKENS if part.ids in (ALL_IDS, ("token",)) else _MOST_UNITS
+        for hook, values_of in _VALUES.items():
+            if hook in (part.only or part.hooks):
+                with torch.random.fork_rng(devices=()):
+                    torch.manual_seed(SEED)
+                    what, values, drawn = values_of(part, min(most, row_length), decoder)
                 yield Curve(part=part, what=what, heads=_heads(values, hook), drawn=drawn)
 
 
-Found = tuple[str, Tensor, bool] | None
+Values = tuple[str, Tensor, bool]  # the name of a curve, its values, and whether they are random
 
 
-def _embedded(asked: Asked, part: Part, decoder: DecoderConfig) -> Found:
-    if "embed" not in part.hooks:
-        return None
-    nothing = torch.zeros(1, asked.time, decoder.width)
-    added = asked.embed(nothing)
+def _embedded(part: Part, time: int, decoder: DecoderConfig) -> Values:
+    of: Any = part.of
+    added = of.embed(torch.zeros(1, time, decoder.width), part.at(time))
     if added.any():
         return "inner product of the added vectors", (added[:, -1:] * added).sum(-1), False
-    same = torch.randn(DRAWS, 1, decoder.width).expand(-1, asked.time, -1)
-    turned = asked.embed(same)
+    same = torch.randn(DRAWS, 1, decoder.width).expand(-1, time, -1)
+    turned = of.embed(same, part.at(time, batch=DRAWS))
     products = (turned[:, -1:] * turned).sum(-1).mean(0, keepdim=True)
     return "inner product of equal embeddings", products, True
 
 
-def _rotated(asked: Asked, part: Part, decoder: DecoderConfig) -> Found:
-    rotation = asked.rotation()
-    if rotation is None:
-        return None
-    width = decoder.head_width
-    same = torch.randn(DRAWS, 1, 1, width).expand(-1, decoder.n_head, asked.time, -1)
+def _rotated(part: Part, time: int, decoder: DecoderConfig) -> Values:
+    rotation, width = part.rotation(time), decoder.head_width
+    same = torch.randn(DRAWS, 1, 1, width).expand(-1, decoder.n_head, time, -1)
     q, k = rotation.query(same)[:, :, -1:], rotation.key(same)
     return "mean score of equal q and k", (q * k).sum(-1).mean(0) * width**-0.5, True
 
 
-def _biased(asked: Asked, part: Part, decoder: DecoderConfig) -> Found:
-    bias = asked.bias(DRAWS)
-    if bias is None:
-        return None
+def _biased(part: Part, time: int, decoder: DecoderConfig) -> Values:
+    leaves = [*part.bias(time, batch=DRAWS).leaves()]
     layer = part.layers[0] if part.layers else 0
-    drawn = any(isinstance(leaf, ContentBias | GateBias) for leaf in bias.leaves())
-    values = sum(_leaf(leaf, asked.time, layer, decoder) for leaf in bias.leaves())
-    assert isinstance(values, Tensor)
-    if any(isinstance(leaf, ContentBias) for leaf in bias.leaves()):
-        what, shown = "size of the bias on random q and k", values.square().mean(0).sqrt()
-    else:
-        what = "mean bias on random hidden states" if drawn else "bias"
-        shown = values.mean(0)
-    return what, shown[:, 0], drawn
+    values: Any = sum(_leaf(leaf, time, layer, decoder) for leaf in leaves)
+    if any(isinstance(leaf, ContentBias) for leaf in leaves):
+        shown = values.square().mean(0).sqrt()
+        return "size of the bias on random q and k", shown[:, 0], True
+    drawn = any(isinstance(leaf, GateBias) for leaf in leaves)
+    return "mean bias on random hidden states" if drawn else "bias", values.mean(0)[:, 0], drawn
+
+
+_VALUES = {"embed": _embedded, "rotation": _rotated, "bias": _biased}
 
 
 def _leaf(leaf: Bias, time: int, layer: int, decoder: DecoderConfig) -> Tensor:
