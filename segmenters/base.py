@@ -109,6 +109,8 @@ def cuts_from_ends(ends: Iterable[int] | npt.ArrayLike, length: int) -> Cuts:
         places = np.fromiter(ends, dtype=np.int64)  # type: ignore[arg-type]
     if places.size and not (places[1:] > places[:-1]).all():
         places = np.unique(places)
+    if places.size and places[0] == 0 and places[-1] == length:
+        return places
     if places.size and (places[0] < 0 or places[-1] > length):
         wrong = int(places[0] if places[0] < 0 else places[-1])
         raise SegmenterError(

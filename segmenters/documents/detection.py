@@ -253,11 +253,12 @@ class Evidence(Head):
 
 def _is_plain(head: str) -> bool:
     """Return whether the beginning of a text is running text without signs of any other kind."""
-    whole, first = Evidence(head), Evidence(head[:_FIRST_LOOK])
+    whole = Evidence(head)
+    first = whole if len(head) <= _FIRST_LOOK else Evidence(head[:_FIRST_LOOK])
     if not first.chars.isdisjoint("\\$") or "```" in first.text or "~~~" in first.text:
         return False
     return (
-        not any(sign.search(first) for sign in table.ALL)
+        not any(sign.find(first.text) for sign in table.ALL if sign.needs(first))
         and first.best[1] <= 1
         and first.code == 0
         and _speakers(first) is None

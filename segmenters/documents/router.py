@@ -115,7 +115,8 @@ def decide(
     *, kind: str | None = None, name: str | None = None, meta: Meta = None, text: str = ""
 ) -> Decision:
     """Return the route of a document, with its reason."""
-    opinions = _opinions((kind or "prose").lower(), name, texts(meta or {}), text)
+    fields = texts(meta) if meta else {}
+    opinions = _opinions((kind or "prose").lower(), name, fields, text)
     return next(Decision(route=route, by=by, said=said) for route, by, said in opinions if route)
 
 
@@ -127,18 +128,8 @@ def _opinions(
         yield kind, "kind", kind
     if name:
         yield _of_name(name, text), "name", PurePosixPath(name).name
-    for field in NAME_FIELDS:
-        if known := fields.get(field):
-            yield _of_name(known, text), f"field {field}", known
-    if suffix := suffix_of(fields):
-        yield _of_name(f"document{suffix}", text), "field ext", suffix
-    for field in LANGUAGE_FIELDS:
-        known = fields.get(field, "")
-        found = registry.route_of_language(known, is_code=kind == "code")
-        yield found, f"field {field}", known
-    for field in SET_FIELDS:
-        known = fields.get(field, "")
-        yield _of_set(known, text), f"field {field}", known
+    if fields:
+        yield from _of_fields(fields, text, is_code=kind == "code")
     if language := registry.language_of_script(text):
         yield "code", "first line", f"#! {language}"
     if kind == "code":
@@ -147,6 +138,24 @@ def _opinions(
     yield seen and seen.kind, "looks", str(seen)
     yield _KINDS.get(kind), "kind", kind
     yield "prose", "default", ""
+
+
+def _of_fields(
+    fields: Mapping[str, str], text: str, *, is_code: bool
+) -> Iterator[tuple[str | None, str, str]]:
+    """Yield what `_opinions` does of the fields of a document."""
+    for field in NAME_FIELDS:
+        if known := fields.get(field):
+            yield _of_name(known, text), f"field {field}", known
+    if suffix := suffix_of(fields):
+        yield _of_name(f"document{suffix}", text), "field ext", suffix
+    for field in LANGUAGE_FIELDS:
+        if known := fields.get(field):
+            found = registry.route_of_language(known, is_code=is_code)
+            yield found, f"field {field}", known
+    for field in SET_FIELDS:
+        if known := fields.get(field):
+            yield _of_set(known, text), f"field {field}", known
 
 
 def _of_set(name: str, text: str) -> str | None:
