@@ -164,7 +164,7 @@ def composed(words):
         else:
             made = sweeps.Sweep.of(typed, overrides)
             trials = list(made.combinations())
-            configs = [made.composed(trial)[0] for trial in (trials[0], trials[-1])]
+            configs = [made.composed(trial).config for trial in (trials[0], trials[-1])]
     for config in configs:
         if typed.study.trains:
             settled(name, config, notes=[])

@@ -6,7 +6,6 @@ are there.
 
 from __future__ import annotations
 
-import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -215,21 +214,6 @@ def refuse_steps(folder: Path, entry: Entry, *, steps: int, annealed: bool) -> N
             f"{folder} anneals its encoding over all steps, so that their number cannot change: "
             "resume it as it was planned, or start another run"
         )
-
-
-def lower_rate(folder: Path, *, command: str, config: Mapping[str, Any]) -> str:
-    """Return how a run that diverged is started again with half its learning rate."""
-    rate = config["optimizer"].get("lr")
-    if not isinstance(rate, int | float):
-        return "lower the learning rate"
-    words = [f"optimizer.lr={rate / 2:g}"]
-    if not runs.has_trained(folder):  # and so will not stay
-        return f"repeat the command with {words[0]}"
-    words += [f"out={folder.parent}", f"name={folder.name}", "if_exists=overwrite"]
-    if allowed := config.get("allowed_targets"):
-        words.append(f"allowed_targets=[{','.join(allowed)}]")
-    start = f"bipe {command} --config-file {shlex.quote(str(folder / runs.CONFIG))}"
-    return f"to start again: {start} {shlex.join(words)}"
 
 
 def rate_change(

@@ -10,7 +10,7 @@ Others, and sharded parameters, need the wait; their gradients are dropped.
 import inspect
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Protocol
 
@@ -294,24 +294,3 @@ class SkippedSteps:
 def _require(key: str, value: Any, holds: bool, rule: str) -> None:
     if not holds:
         raise ConfigError(f"{key} must be {rule}, was: {value}")
-
-
-def rarely_meant(*, steps: int, warmup: Any, validate_every: int | None) -> Iterator[str]:
-    """Yield what is allowed, and rarely meant. warmup: of any schedule, if it has one."""
-    if isinstance(warmup, int) and warmup >= max(1, steps):
-        yield (
-            f"schedule.warmup={warmup} is not below steps={steps}: the learning rate only rises; "
-            f"set schedule.warmup={max(1, steps // 10)}"
-        )
-    if validate_every is not None and validate_every > steps:
-        yield (
-            f"validate_every={validate_every} is above steps={steps}: there will be no validation "
-            "loss, nor a best step to keep; validate_every=null validates at the end"
-        )
-    elif validate_every is not None and (left := steps % validate_every):
-        largest = max(n for n in range(1, validate_every + 1) if steps % n == 0)
-        yield (
-            f"validate_every={validate_every} does not divide steps={steps}: the last validation "
-            f"is at step {steps - left}, and the model that is written is not validated; "
-            f"validate_every={largest} or null validates it"
-        )

@@ -4,6 +4,7 @@ import atexit
 import contextlib
 import logging
 import os
+import shlex
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
@@ -34,7 +35,6 @@ from train.fit.entry import (
     Fit,
     entered,
     find_entry,
-    lower_rate,
     recorded_on_rank_0,
     refuse_steps,
 )
@@ -48,7 +48,7 @@ from train.fit.handover import (
 from train.fit.lora import merged
 from train.fit.machine import cluster, environment, patient, placed
 from train.fit.module import Adaptation, LMModule, refuse_unfit
-from train.fit.optim import TrainingDiverged, rarely_meant
+from train.fit.optim import TrainingDiverged
 from train.fit.parallel.at_once import RowsAtOnce
 from train.fit.parallel.callbacks import Ends, exits_are_faults, keep_apart, refuse_callbacks
 from train.fit.parallel.sharded import Sharded, full_state, refuse_adapted, refuse_strategy
@@ -220,8 +220,22 @@ def _cured(fit: Fit) -> Iterator[None]:
     try:
         yield
     except TrainingDiverged as fault:
-        cure = lower_rate(fit.folder, command=fit.command, config=fit.config.as_plain())
-        raise TrainingDiverged(f"{fault}; {cure}") from fault
+        raise TrainingDiverged(f"{fault}; {_lower_rate(fit)}") from fault
+
+
+def _lower_rate(fit: Fit) -> str:
+    """Return how a run that diverged is started again with half its learning rate."""
+    folder, rate = fit.folder, fit.config.optimizer.get("lr")
+    if not isinstance(rate, int | float):
+        return "lower the learning rate"
+    words = [f"optimizer.lr={rate / 2:g}"]
+    if not runs.has_trained(folder):  # and so will not stay
+        return f"repeat the command with {words[0]}"
+    words += [f"out={folder.parent}", f"name={folder.name}", "if_exists=overwrite"]
+    if allowed := fit.config.allowed_targets:
+        words.append(f"allowed_targets=[{','.join(allowed)}]")
+    start = f"bipe {fit.command} --config-file {shlex.quote(str(folder / runs.CONFIG))}"
+    return f"to start again: {start} {shlex.join(words)}"
 
 
 @contextlib.contextmanager
@@ -236,6 +250,27 @@ def _late_faults(trainer: lightning.Trainer, steps: int) -> Iterator[None]:
         if trainer.global_step < steps or trainer.world_size > 1:
             raise
         log.warning("after the last step: %s: %s", type(fault).__name__, fault)
+
+
+def rarely_meant(*, steps: int, warmup: Any, validate_every: int | None) -> Iterator[str]:
+    """Yield what is allowed, and rarely meant. warmup: of any schedule, if it has one."""
+    if isinstance(warmup, int) and warmup >= max(1, steps):
+        yield (
+            f"schedule.warmup={warmup} is not below steps={steps}: the learning rate only rises; "
+            f"set schedule.warmup={max(1, steps // 10)}"
+        )
+    if validate_every is not None and validate_every > steps:
+        yield (
+            f"validate_every={validate_every} is above steps={steps}: there will be no validation "
+            "loss, nor a best step to keep; validate_every=null validates at the end"
+        )
+    elif validate_every is not None and (left := steps % validate_every):
+        largest = max(n for n in range(1, validate_every + 1) if steps % n == 0)
+        yield (
+            f"validate_every={validate_every} does not divide steps={steps}: the last validation "
+            f"is at step {steps - left}, and the model that is written is not validated; "
+            f"validate_every={largest} or null validates it"
+        )
 
 
 def write_untrained(

@@ -250,7 +250,13 @@ def configuration(
         hydra = node.pop("hydra", None)
         choices = {} if hydra is None else dict(hydra.runtime.choices)
         if command.trains and not command.continues and choices:
-            name = chosen_name(choices.get("encoding"), overrides)
+            # rope, or rope_theta=5e5 where the encoding's YAML was changed.
+            name, inside = choices.get("encoding") or "encoding", "encoding."
+            pairs = (word.lstrip("+~").partition("=") for word in overrides)
+            typed = ((key.rpartition("@")[2], value or "null") for key, _, value in pairs)
+            if changes := {key.removeprefix(inside): value for key, value in typed
+                           if key.startswith(inside)}:  # fmt: skip
+                name = named(name, changes)
             OmegaConf.register_new_resolver("run_name", lambda _: name, replace=True)
             node.name = name if node.name is None else str(node.name)
         if command.trains and "plan" not in options:
@@ -417,18 +423,6 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 # Names of runs
-
-
-def chosen_name(encoding: str | None, words: Sequence[str]) -> str:
-    """Return the name of a run: rope, or rope_theta=5e5 where the encoding's YAML was changed.
-
-    encoding: the choice of that group.
-    """
-    pairs = (word.lstrip("+~").partition("=") for word in words)
-    inside = ((key.rpartition("@")[2], value or "null") for key, _, value in pairs)
-    changes = {key.removeprefix("encoding."): value for key, value in inside
-               if key.startswith("encoding.")}  # fmt: skip
-    return named(encoding or "encoding", changes) if changes else encoding or "encoding"
 
 
 def named(name: str, changes: Mapping[str, str], end: str = "") -> str:

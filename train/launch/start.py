@@ -108,7 +108,7 @@ def _many(words: Words, overrides: list[str]) -> int:
     if words.has("cfg"):
         for trial in made.combinations():
             print(f"--- # {trial}")
-            _show(words, made.composed(trial)[0], made.master)
+            _show(words, made.composed(trial).config, made.master)
         return 0
     if made.searches:
         from train.launch.search import search

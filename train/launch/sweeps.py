@@ -167,15 +167,13 @@ class Sweep:
             last[each.get_key_element().lstrip("+")] = each
         return last
 
-    def composed(self, trial: Trial) -> tuple[Config, bool]:
-        """Return the configuration of a trial, and whether neither words nor YAML name it.
-
-        Keys that are swept are for its name to add.
-        """
+    def composed(self, trial: Trial) -> Trial:
+        """Return a trial with its configuration; keys that are swept are for its name to add."""
         fixed = [word for word in trial.words
                  if word.partition("=")[0].lstrip("+~") not in trial.changes]  # fmt: skip
         made = whole(trial.words)
-        return configuration(made, COMMANDS[self.command], fixed), made.name is None
+        config = configuration(made, COMMANDS[self.command], fixed)
+        return replace(trial, composed=config, unnamed=made.name is None)
 
     def trials(self, asked: Sequence[Trial], *, endings: Sequence[str] = ()) -> list[Trial]:
         """Compose, check and name trials; nothing is written.
@@ -185,12 +183,12 @@ class Sweep:
         trials = []
         for trial in asked:
             with _named(trial):
-                config, unnamed = self.composed(trial)
+                made = self.composed(trial)
                 if self.command in TRAINS:
-                    config = settled(self.command, config)
+                    made = replace(made, composed=settled(self.command, made.config))
                 else:
-                    config.check()
-                trials.append(replace(trial, composed=config, unnamed=unnamed))
+                    made.config.check()
+                trials.append(made)
         if self.command not in TRAINS:
             return trials
         names = trial_names(self.command, trials, endings=endings)

@@ -188,7 +188,7 @@ def test_what_is_typed_takes_the_place_of_params_of_a_yaml(tmp_path, word, rates
             trials = [*made.combinations()]
             told = [(t.changes.get("optimizer.lr", "3e-3"), t.changes["name"]) for t in trials]
             assert told == [(rate, name) for rate in rates for name in ("'010'", "'1_0'")]
-            names = {made.composed(trial)[0].name for trial in trials}
+            names = {made.composed(trial).config.name for trial in trials}
             assert names == {"010", "1_0"}
 
 
@@ -242,7 +242,7 @@ def test_a_package_beside_the_yaml_is_there_in_a_sweep_too(tmp_path, monkeypatch
     with composition.opened(words) as overrides:
         made = sweeps.Sweep.of(words, overrides)
         for trial in made.combinations():
-            study = made.composed(trial)[0]
+            study = made.composed(trial).config
             study.check("encoding")
             assert (study.name, study.seed) == ("mine", int(trial.changes["seed"]))
 

@@ -39,7 +39,8 @@ from train.fit import runs
 from train.fit.checkpoints.reading import find_base_run
 from train.fit.flops import PEAK, Flops, step_flops
 from train.fit.machine import free_memory, placed
-from train.fit.optim import rarely_meant, state_bytes
+from train.fit.optim import state_bytes
+from train.fit.training import rarely_meant
 from train.ranks import world
 
 Numbers = dict[str, Any]
