@@ -350,7 +350,6 @@ _FRONT = r"(?:[\[(<\"']{0,2}+[\w.:/@%#*+-]{1,60}+[\])>\"',;|]{0,2}+[ \t|]{1,3}+)
 STAMPED: Final = re.compile(
     rf"[\[(<\"'|]{{0,2}}(?:{_STAMPS})|{_FRONT}{{1,5}}?[\[(\"]?(?:{_STAMPS})"
 )
-NOT_BLANK: Final = re.compile(r"^[ \t]*+[^\s]", _LINES)
 LATEX: Final = re.compile(
     r"\\(?:documentclass|documentstyle|section\*?\{|maketitle|begin\{(?:abstract|document|figure|"
     r"equation|theorem|itemize|table)\*?\})"

@@ -55,11 +55,6 @@ class RowStatistics:
     def epochs(self) -> float:
         return self.read / self.rows
 
-    @property
-    def shared_rows(self) -> float:
-        """Return about which share of rows has padding, or a document that ends inside."""
-        return 1.0 if self.padding > 0.01 else min(1.0, self.documents_per_row - 1)
-
 
 def row_statistics(order: RowOrder, *, rows: int) -> list[RowStatistics]:
     read = order.deal.counts(rows)
