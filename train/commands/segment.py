@@ -12,7 +12,7 @@ import dataclasses
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -50,47 +50,16 @@ _KINDS = ("code", "proof", "prose", "text", *registry.ROUTES)
 
 def main(words: Words) -> int:
     """Show the documents; return the exit status."""
+    options, own = words.options, ("segmenter", "beside")
     try:
-        options, folder = Options.of(words), words.options.get("config-dir")
-        for name in filter(None, (options.segmenter, options.beside) if folder else ()):
-            reach(name.partition(".")[0], str(folder))
-        return _Run(options).run()
+        for name in filter(None, map(options.get, own if "config-dir" in options else ())):
+            reach(name.partition(".")[0], options["config-dir"])
+        return _Run(words).run()
     except BrokenPipeError:
         raise
     except (OSError, ValueError) as fault:
         _warn(str(fault))
         return EXIT_FAULT
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What was asked for; launch/commands.py explains each option."""
-
-    files: Sequence[str]
-    text_key: str | None = None
-    segmenter: str | None = None
-    config_dir: str | None = None
-    beside: str | None = None
-    kind: str | None = None
-    language: str | None = None
-    levels: str | None = None
-    longest: str | None = None
-    tokenizer: str | None = None
-    html: Path | None = None
-    color: str = "auto"
-    json: bool = False
-    why: bool = False
-    stats: bool = False
-
-    @classmethod
-    def of(cls, words: Words) -> Options:
-        """Return the options that were typed."""
-        options: dict[str, Any] = {
-            name.replace("-", "_"): value or True for name, value in words.options.items()
-        }
-        if "html" in options:
-            options["html"] = Path(options["html"])
-        return cls(files=words.places, **options)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -121,10 +90,6 @@ class Choice:
         keep = min(int(wish), len(chosen.level_names)) if wish.isdigit() else wish.split(",")
         with as_config_error("--"):
             return label, why, Levels(of=chosen, keep=keep, longest=self.longest)
-
-    @property
-    def bound_in_tokens(self) -> bool:
-        return self.longest is not None and "token" in self.longest
 
     @property
     def fields(self) -> list[str]:
@@ -160,34 +125,36 @@ class _Row(NamedTuple):
 
 
 class _Run:
-    def __init__(self, options: Options) -> None:
-        self.options = options
+    def __init__(self, words: Words) -> None:
+        self.files, self.options = list(words.places), words.options
+        get = self.options.get
         self.choice = Choice(
-            options.segmenter, options.kind, options.language, options.levels, options.longest
+            **{field.name: get(field.name) for field in dataclasses.fields(Choice)}
         )
-        if options.beside and not options.html:
-            raise UserError(f"--beside {options.beside}: needs --html OUT")
-        if options.html and not (folder := options.html.resolve().parent).is_dir():
-            raise UserError(f"--html {options.html}: there is no folder {folder}; make it first")
-        self.beside = options.beside and dataclasses.replace(self.choice, segmenter=options.beside)
-        self.tokenize = _tokens(options.tokenizer) if options.tokenizer else None
-        if self.choice.bound_in_tokens and not self.tokenize:
-            raise UserError(f"--longest {options.longest}: needs --tokenizer PATH, to count tokens")
-        self.colours = colours_of(options.color, is_terminal=sys.stdout.isatty())
+        self.html = Path(self.options["html"]) if "html" in self.options else None
+        beside, longest, tokenizer = get("beside"), get("longest"), get("tokenizer")
+        if beside and not self.html:
+            raise UserError(f"--beside {beside}: needs --html OUT")
+        if self.html and not (folder := self.html.resolve().parent).is_dir():
+            raise UserError(f"--html {self.html}: there is no folder {folder}; make it first")
+        self.beside = dataclasses.replace(self.choice, segmenter=beside) if beside else None
+        self.tokenize = _tokens(tokenizer) if tokenizer else None
+        if longest is not None and "token" in longest and not self.tokenize:
+            raise UserError(f"--longest {longest}: needs --tokenizer PATH, to count tokens")
+        self.colours = colours_of(get("color") or "auto", is_terminal=sys.stdout.isatty())
         self.pages: list[CutText] = []
         self.rows: list[_Row] = []
         self.rules: Counter[str] = Counter()
 
     def run(self) -> int:
         """Show all files; one that cannot be shown is a fault, or is skipped inside a folder."""
-        options = self.options
         inside, faults = False, 0
         skipped: list[str] = []  # in folders, with the reason
-        for name, in_folder in files(list(options.files)):
+        for name, in_folder in files(self.files):
             inside = inside or in_folder
             try:
-                fields = self.choice.fields
-                for document in documents(name, text_key=options.text_key, fields=fields):
+                key, fields = self.options.get("text-key"), self.choice.fields
+                for document in documents(name, text_key=key, fields=fields):
                     self.one(document, in_folder)
             except (UserError, SegmenterError) as fault:
                 if in_folder:
@@ -195,62 +162,48 @@ class _Run:
                 else:
                     faults += 1
                     _warn(str(fault))
-        if options.html and self.pages:
-            written = page(self.pages, options.files[0] if len(options.files) == 1 else "segments")
-            write_whole(options.html, written)
-            number = counted(len(self.pages), "document")
-            print(escaped(f"{options.html}: {number}"), file=sys.stderr)
-        if (inside or len(self.rows) > 1) and self.rows and not options.json:
+        if self.html and self.pages:
+            title = self.files[0] if len(self.files) == 1 else "segments"
+            write_whole(self.html, page(self.pages, title))
+            _note(f"{self.html}: {counted(len(self.pages), 'document')}")
+        if (inside or len(self.rows) > 1) and self.rows and "json" not in self.options:
             _print(*_summary(self.rows))
-        for rule in self.rules:
+        for rule, characters in self.rules.items():
             if (help := cure(rule)) is not None:
                 help = help.replace("language=", "--language (text: prose)")
-                _warn(f"{counted(self.rules[rule], 'character')}: {rule}; {help}")
+                _warn(f"{counted(characters, 'character')}: {rule}; {help}")
         if skipped:
             verb = "is" if len(skipped) == 1 else "are"
-            number = counted(len(skipped), "file")
-            print(escaped(f"bipe: {number} {verb} not text, such as {skipped[0]}"), file=sys.stderr)
+            _note(f"bipe: {counted(len(skipped), 'file')} {verb} not text, such as {skipped[0]}")
         return EXIT_FAULT if faults or not self.rows else 0
 
     def one(self, document: Document, in_folder: bool) -> None:
-        text, name = document.text, document.id
+        text, name, options = document.text, document.id, self.options
         tokens = None if self.tokenize is None else self.tokenize(text)
         with tallied() as rules:
-            label, why, segmenter, cut = _cut(self.choice, document, tokens, why=self.options.why)
-        if self.beside:
-            cut = dataclasses.replace(cut, beside=_cut(self.beside, document, tokens)[-1])
+            label, why, segmenter, cut = _cut(self.choice, document, tokens, why="why" in options)
+        beside = _cut(self.beside, document, tokens)[-1] if self.beside else None
         if (named := self._named(document)) and LANGUAGE_UNKNOWN in rules:
             rules[f"{NO_GRAMMAR}{named}"] = rules.pop(LANGUAGE_UNKNOWN)
         self.rules.update(rules)
         shares = [f"; {rules[rule] / len(text):.0%} {rule}" for rule in rules if cure(rule)]
-        sizes = f"; levels: {cut.sizes}" if self.options.levels else ""
-        cut = dataclasses.replace(cut, note="".join([cut.note, *shares, sizes]))
+        sizes = f"; levels: {cut.sizes}" if "levels" in options else ""
+        cut = dataclasses.replace(cut, note="".join([cut.note, *shares, sizes]), beside=beside)
         count = len(cut.cuts) - 1
         self.rows.append(_Row(name, label, cut.note, count, cut.length, cut.units[0]))
-        if self.options.html:
+        if self.html:
             self.pages.append(cut)
-        if self.options.json:
-            level, outer = cut.above
-            facts = {
-                "file": name, "segmenter": label, "why": why, **statistics(cut),
-                "fingerprint": segmenter.fingerprint(), "cuts": cut.cuts.tolist(),
-                "level": plural(level), "outer": outer.tolist(),
-                "levels": {name: cuts.tolist() for name, cuts in cut.levels.items()},
-            }  # fmt: skip
-            if cut.token_counts is not None:
-                facts["tokens_of_segments"] = cut.token_counts.tolist()
-            if cut.rulings:
-                facts["rulings"] = [*map(dataclasses.asdict, cut.rulings)]
-            _write([json.dumps(facts), "\n"])
-        elif self.options.stats:
+        if "json" in options:
+            _write([json.dumps(_facts(cut, label, why, segmenter)), "\n"])
+        elif "stats" in options:
             _print(*_tables(cut))
-        elif self.options.why and not self.options.html:
+        elif "why" in options and not self.html:
             _print(escaped(f"{name}: {cut.note}"), _table(rows_of_rulings(cut)))
-        elif not self.options.html and not in_folder:
+        elif not self.html and not in_folder:
             # Facts about the segmenter go to stderr: stdout holds only the text.
-            size = counted(count, "segment") if cut.text else "empty, no segments"
             sys.stdout.flush()
-            print(escaped(f"{name}: {cut.note}; {size}"), file=sys.stderr)
+            size = counted(count, "segment") if text else "empty, no segments"
+            _note(f"{name}: {cut.note}; {size}")
             _write(shown(cut, self.colours))
 
     def _named(self, document: Document) -> str:
@@ -259,7 +212,7 @@ class _Run:
         path = PurePath(document.id.lower())
         suffix = path.suffix if registry.route_of_file(path) == "code" else ""
         route = registry.route_of_language(field, is_code=True)
-        return self.options.language or (field if route else suffix)
+        return self.choice.language or (field if route else suffix)
 
 
 def colours_of(wish: str, *, is_terminal: bool) -> int:
@@ -281,6 +234,22 @@ def _cut(
     about = {"name": document.id, "note": f"{label}, {reason}"}
     cut = CutText.by(segmenter, document.text, tokens=tokens, why=why, **about)
     return label, reason, segmenter, cut
+
+
+def _facts(cut: CutText, label: str, why: str, segmenter: Segmenter) -> dict[str, Any]:
+    """Return what --json prints of a document."""
+    level, outer = cut.above
+    facts = {
+        "file": cut.name, "segmenter": label, "why": why, **statistics(cut),
+        "fingerprint": segmenter.fingerprint(), "cuts": cut.cuts.tolist(),
+        "level": plural(level), "outer": outer.tolist(),
+        "levels": {name: cuts.tolist() for name, cuts in cut.levels.items()},
+    }  # fmt: skip
+    if cut.token_counts is not None:
+        facts["tokens_of_segments"] = cut.token_counts.tolist()
+    if cut.rulings:
+        facts["rulings"] = [*map(dataclasses.asdict, cut.rulings)]
+    return facts
 
 
 def _tokens(path: str) -> Callable[[str], Tokens]:
@@ -314,15 +283,14 @@ def _tokens(path: str) -> Callable[[str], Tokens]:
 def _tables(cut: CutText) -> Iterator[Any]:
     from rich.bar import Bar
 
-    facts = statistics(cut)
+    facts, unit = statistics(cut), cut.units[0]
     yield escaped(f"{cut.name}: {summary(cut)}; {cut.note}")
     if not facts["segments"]:
         return
     yield _table(rows_of_lengths(facts, cut.units))
     if facts.get("segments_without_token"):
         yield f"segments without a token: {facts['segments_without_token']}"
-    bars = _table([[cut.units[0], "segments", ""]])
-    histogram = facts[f"histogram_of_{cut.units[0]}"]
+    bars, histogram = _table([[unit, "segments", ""]]), facts[f"histogram_of_{unit}"]
     for name, count in histogram.items():
         bars.add_row(name, str(count), Bar(max(histogram.values()), 0, count, width=_BAR))
     yield bars
@@ -332,24 +300,26 @@ def _tables(cut: CutText) -> Iterator[Any]:
 def _summary(rows: list[_Row]) -> Iterator[Any]:
     """Yield a table with a line per document, then one with a line per segmenter."""
     units = list(dict.fromkeys(row.unit for row in rows))
-    size = f"{units[0]}/segment" if len(units) == 1 else "length/segment"
+    one = len(units) == 1
+    size = f"{units[0]}/segment" if one else "length/segment"
 
     def sizes(some: list[_Row]) -> tuple[str, str]:
         means = []
         for unit in units:
-            rows = [row for row in some if row.unit == unit]
-            if count := sum(row.segments for row in rows):
-                mean = f"{sum(row.units for row in rows) / count:.1f}"
-                means.append(mean if len(units) == 1 else f"{mean} {unit}")
+            of_unit = [row for row in some if row.unit == unit]
+            if count := sum(row.segments for row in of_unit):
+                mean = sum(row.units for row in of_unit) / count
+                means.append(f"{mean:.1f}{'' if one else f' {unit}'}")
         return str(sum(row.segments for row in some)), ", ".join(means) or "-"
 
     lines = [[row.name, *sizes([row]), row.note] for row in rows]
     yield _table([["document", "segments", size, "by"], *lines])
     yield ""
-    labels = sorted({row.label for row in rows})
-    groups = [(label, [row for row in rows if row.label == label]) for label in labels]
-    groups += [("all", rows)] if len(groups) > 1 else []
-    body = [[label, str(len(group)), *sizes(group)] for label, group in groups]
+    groups: dict[str, list[_Row]] = {}
+    for row in sorted(rows, key=lambda row: row.label):
+        groups.setdefault(row.label, []).append(row)
+    groups |= {"all": rows} if len(groups) > 1 else {}
+    body = [[label, str(len(group)), *sizes(group)] for label, group in groups.items()]
     yield _table([["all by", "documents", "segments", size], *body])
 
 
@@ -386,4 +356,8 @@ def _write(pieces: Iterable[str]) -> None:
 
 
 def _warn(fault: str) -> None:
-    print(escaped(f"bipe: segment: {fault}"), file=sys.stderr)
+    _note(f"bipe: segment: {fault}")
+
+
+def _note(line: str) -> None:
+    print(escaped(line), file=sys.stderr)
