@@ -27,6 +27,7 @@ from segmenters import (
     Segmenter,
     Sentences,
     Stride,
+    Tptp,
     Turns,
 )
 from segmenters.documents.mixed import FORMATS
@@ -88,6 +89,10 @@ _HOL = (
     "(* Sums. *)\nTheorem add_0[simp]:\n  !n:num. n + 0 = n\nProof\n  Induct >> rw [A] \\\\ fs []\n"
     'QED\n\nval a = store_thm ("a",\n  ``b:num``,\n  REWRITE_TAC [a; b] THEN ARITH_TAC);\n'
 )
+_TPTP = (
+    "% Sums.\nfof(add_0, axiom, ! [N] : ( nat(N) => ( add(N, 'zero') = N & ~ big(N) ) )). % one\n"
+    "cnf(c, plain, p(X) | ~ q(f(X)), inference(r, [status(thm)], [add_0])).\n"
+)
 _LATEX = (
     "\\section{Sums} Let $n$ be a number, as in \\cite[p. 3]{a}. Then\n"
     "\\begin{equation}\n  n + 0 = n.\n\\end{equation}\n% a remark\n"
@@ -136,6 +141,9 @@ def samples() -> dict[str, Sample]:
         "chain of thought": (ChainOfThought(), _STEPS),
         "agda": (Agda(), _AGDA),
         "hol": (Hol(), _HOL),
+        "tptp": (Tptp(), _TPTP),
+        "metamath inner": (Metamath(inner=True), _METAMATH),
+        "mizar inner": (Mizar(inner=True), _MIZAR),
         "arithmetic": (ArithmeticSteps(), "(1 + 2) * 3 = 3 * 3 = 9\n"),
         "coq": (Coq(), _COQ),
         "isabelle": (Isabelle(), _ISABELLE),

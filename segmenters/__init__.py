@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from segmenters.proofs.hol import Hol
     from segmenters.proofs.informal import ArithmeticSteps, ChainOfThought
     from segmenters.proofs.isabelle import Isabelle
-    from segmenters.proofs.keywords import Metamath, Mizar
+    from segmenters.proofs.keywords import Metamath, Mizar, Tptp
     from segmenters.proofs.latex import LaTeXProofs
     from segmenters.proofs.layout import Agda, Lean
     from segmenters.prose.sentences import Sentences
@@ -74,6 +74,7 @@ __all__ = [
     "Sentences",
     "Stride",
     "TokenMarker",
+    "Tptp",
     "Turns",
     "anchors_from_offsets",
     "mark",
@@ -96,7 +97,7 @@ _NAMES = {
     "proofs.hol": "Hol",
     "proofs.informal": "ArithmeticSteps ChainOfThought",
     "proofs.isabelle": "Isabelle",
-    "proofs.keywords": "Metamath Mizar",
+    "proofs.keywords": "Metamath Mizar Tptp",
     "proofs.latex": "LaTeXProofs",
     "proofs.layout": "Agda Lean",
     "prose.sentences": "Sentences",

@@ -19,7 +19,7 @@ from segmenters.base import Segmenter, SegmenterError
 # Names of conf/segmenter, and some more, that differ from those of their classes only in capitals.
 _ALIKE = (
     *("agda", "coq", "hol", "isabelle", "lean", "lines", "metamath", "mixed", "mizar", "newline"),
-    *("official", "pattern", "sentences", "turns"),
+    *("official", "pattern", "sentences", "tptp", "turns"),
 )
 _OTHERS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "arithmetic": ("ArithmeticSteps", {}),
@@ -43,7 +43,9 @@ SEGMENTERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = dict(
 # Kinds of text whose segmenter has another name: routes, parts of documents, fenced code.
 _KINDS: Final = {"prose": "sentences", "tex": "latex", "lean4": "lean", "rocq": "coq"}
 # Languages of code whose segments are steps of proofs, cut by segmenters of their own.
-PROOFS: Final = (*("agda", "coq", "hol", "isabelle", "lean", "lean4", "metamath", "mizar", "rocq"),)
+PROOFS: Final = (
+    *("agda", "coq", "hol", "isabelle", "lean", "lean4", "metamath", "mizar", "rocq", "tptp"),
+)
 
 
 def segmenter_class(name: str) -> type[Segmenter]:

@@ -62,6 +62,7 @@ PUBLIC = {
         "Sentences",
         "Stride",
         "TokenMarker",
+        "Tptp",
         "Turns",
         "anchors_from_offsets",
         "mark",

@@ -4,6 +4,7 @@ physical  a segment ends with its line end, "\n", "\r\n" or "\r".
 logical   a statement over several physical lines is one segment; blank lines and comment lines
           are segments of their own.
 
+With `prose`, sentences in docstrings and comments are a level below logical lines (comments.py).
 Above logical lines are two levels: methods, whose segments start at every function or method with
 its decorators and the comments directly above it, and at what follows one; and classes, which start
 at top-level definitions in the same way: imports and constants between two are one segment.
@@ -38,25 +39,42 @@ from segmenters.base import (
     tally,
 )
 from segmenters.checks import require_choice, require_type
-from segmenters.code import parsed, python_lines
+from segmenters.code import haskell_lines, parsed, python_lines
+from segmenters.code.comments import prose_cuts
 from segmenters.code.tables import is_cpp
 from segmenters.fields import language_of_fields, path_of
 from segmenters.places import character_ends
-from segmenters.registry import known_language, language_named, language_of, language_of_script
+from segmenters.registry import (
+    SEGMENTERS,
+    known_language,
+    language_named,
+    language_of,
+    language_of_script,
+    make,
+)
 
 _LOG = logging.getLogger(__name__)
 _LEVELS = {"physical": ("line",), "logical": ("statement", "method", "class")}
-# How a logical line of Python starts at the left margin, and anywhere.
-_MARGIN = re.compile(
-    r"(?P<indent>)(?:(?P<definition>@|(?:async\s+def|def|class)\b)|(?P<comment>#)|(?P<other>\S))"
-)
-_LINE = re.compile(
+# Languages with a reader of their own, which need no grammar.
+_MACHINES = ("haskell", "python")
+# How a logical line at the left margin starts; other lines are inside of something.
+_MARGINS = {
+    "python": re.compile(
+        r"(?P<indent>)(?:(?P<definition>@|(?:async\s+def|def|class)\b)|(?P<comment>#)|(?P<other>\S))"
+    ),
+    "haskell": re.compile(
+        r"(?P<indent>)(?:(?P<comment>--|\{-)|(?P<other>#|(?:import|default|infix[lr]?|foreign)"
+        r"(?![\w']))|(?P<definition>\S))"
+    ),
+}
+_PYTHON_LINE = re.compile(
     r"(?P<indent>[ \t]*+)(?:(?P<definition>@|(?:async\s+def|def)\b)|(?P<comment>#)|(?P<other>\S))"
 )
 
 
 # Rules of `why`.
 _LINE_END, _STATEMENT, _INSIDE = "line end", "the next line begins a statement", "in a statement"
+_SENTENCE, _MINIFIED = "sentence of a comment or docstring", "statement in a minified line"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,24 +84,30 @@ class Lines(Segmenter):
     `granularity`: "physical", or "logical" for statements and the levels above them. `language`: a
     name in `segmenters.registry`, or "auto": from a field of the document, its file name or the
     first line of a script, else none (physical lines). Logical lines of Python also work during
-    generation; other languages need the whole text, tree-sitter and their grammar. `fallback`: cut
-    physical lines if the grammar is not installed. Raises ValueError for an unknown language, and
-    SegmenterError for a missing grammar.
+    generation; other languages need the whole text and, except Haskell, tree-sitter and their
+    grammar. `fallback`: cut physical lines if the grammar is not installed. `prose`: the name of a
+    segmenter ("sentences") that cuts docstrings and comments further, a level below statements.
+    Raises ValueError for an unknown language, and SegmenterError for a missing grammar.
     """
 
     granularity: str = "physical"
     language: str = "auto"
     fallback: bool = False
-    version: ClassVar[int] = 16
+    prose: str | None = None
+    version: ClassVar[int] = 15
     unknown: ClassVar[str] = parsed.LANGUAGE_UNKNOWN  # what is tallied then
 
     def __post_init__(self) -> None:
         require_choice("granularity", self.granularity, tuple(_LEVELS))
         require_type("language", self.language, str)
         require_type("fallback", self.fallback, bool)
+        if self.prose is not None:
+            require_choice("prose", self.prose, tuple(SEGMENTERS))
+            if self.granularity == "physical":
+                raise ValueError("granularity must be 'logical' with prose, was: 'physical'")
         if self.language != "auto":
             object.__setattr__(self, "language", language_named(self.language))
-        if self.granularity == "physical" or self.fallback or self.language in ("auto", "python"):
+        if self.granularity == "physical" or self.fallback or self.language in ("auto", *_MACHINES):
             return
         if wrong := parsed.missing(self.language):
             raise SegmenterError(wrong)
@@ -115,37 +139,58 @@ class Lines(Segmenter):
         if self.granularity == "physical":
             # Only the next character shows whether "\r" ends the line or "\r\n" does.
             return 1
+        if self.prose is not None:
+            return None
         return python_lines.LOOKAHEAD if self.language == "python" else None
 
     @property
     def level_names(self) -> tuple[str, ...]:
-        return _LEVELS[self.granularity]
+        names = _LEVELS[self.granularity]
+        return names if self.prose is None else ("sentence", *names)
 
     def _levels(self, text: str) -> tuple[Cuts, ...]:
         language = self._language_for(text)
-        if language not in (None, "python"):
+        levels = self._levels_of_code(text, language)
+        if self.prose is None:
+            return levels
+        return (self._with_prose(text, levels[0], language), *levels)
+
+    def _with_prose(self, text: str, ends: Cuts, language: str | None) -> Cuts:
+        """Return the ends of statements, and those of sentences in docstrings and comments."""
+        if self.prose is None or language is None:
+            return ends
+        cuts = cuts_from_ends(ends, len(text))
+        return np.union1d(ends, prose_cuts(text, cuts, language, make(self.prose)))
+
+    def _levels_of_code(self, text: str, language: str | None) -> tuple[Cuts, ...]:
+        if language is not None and language not in _MACHINES:
             return parsed.levels(text, language)
         cuts = cuts_from_ends(self._statement_ends(text, language), len(text))
         if language is None:
             return (cuts,)
-        classes = _definitions(text, cuts, _MARGIN)
-        return (cuts, np.union1d(classes, _definitions(text, cuts, _LINE)), classes)
+        classes = _definitions(text, cuts, _MARGINS[language])
+        if language != "python":
+            return (cuts, classes, classes)
+        return (cuts, np.union1d(classes, _definitions(text, cuts, _PYTHON_LINE)), classes)
 
     def versions(self) -> dict[str, str]:
         """Return the versions of tree-sitter and of the grammar of a language that is named."""
-        if self.granularity == "physical" or self.language in ("auto", "python"):
-            return {}
+        prose = {} if self.prose is None else {"prose": str(make(self.prose).version)}
+        if self.granularity == "physical" or self.language in ("auto", *_MACHINES):
+            return prose
         # Headers in C++ are often said to be C.
         read = ("c", "cpp") if self.language == "c" else (self.language,)
         some = (parsed.versions(name) for name in read if not parsed.missing(name))
-        return {package: number for packages in some for package, number in packages.items()}
+        return {
+            package: number for packages in some for package, number in packages.items()
+        } | prose
 
     def _language_for(self, text: str) -> str | None:
         """Return the language whose rule cuts the text; None: physical lines."""
         if self.granularity == "physical":
             return None
         language = self._asked_for(text)
-        if language in (None, "python"):
+        if language is None or language in _MACHINES:
             return language
         if language == "c" and is_cpp(text) and not parsed.missing("cpp"):
             return "cpp"
@@ -155,7 +200,8 @@ class Lines(Segmenter):
         return self.language if self.language != "auto" else language_of_script(text)
 
     def _ends(self, text: str) -> Cuts:
-        return self._statement_ends(text, self._language_for(text))
+        language = self._language_for(text)
+        return self._with_prose(text, self._statement_ends(text, language), language)
 
     def _statement_ends(self, text: str, language: str | None) -> Cuts:
         if self.granularity == "logical" and language is None:
@@ -165,25 +211,35 @@ class Lines(Segmenter):
                 _warn(rule)
         if language is None:
             return character_ends(text)
-        if language == "python":
+        if language in _MACHINES:
             tally(f"logical {language}", len(text))
+        if language == "python":
             return np.array(python_lines.PythonLines().read_all(text), dtype=np.int64)
+        if language == "haskell":
+            return haskell_lines.item_ends(text)
         return parsed.logical_ends(text, language)
 
     def _why(self, text: str) -> list[Ruling]:
-        """Return the rule at each line end; a statement that is not read as such ends with each."""
+        """Return the rule at each line end; between lines, sentences end, or minified statements.
+
+        A statement that is not read as such ends with each of its lines.
+        """
         cuts = self.cut(text)
         ends, lines = cuts[1:].tolist(), character_ends(text)
         if self._language_for(text) is None:
             return self.rulings(cuts, _LINE_END)
-        rules = {place: Ruling(place, False, _INSIDE) for place in lines.tolist()}
-        rules |= {place: Ruling(place, True, _STATEMENT) for place in ends}
+        whole = set(lines.tolist())
+        between = _SENTENCE if self.prose else _MINIFIED
+        rules = {place: Ruling(place, False, _INSIDE) for place in whole}
+        rules |= {p: Ruling(p, True, _STATEMENT if p in whole else between) for p in ends}
         rules |= {place: Ruling(place, True, END_OF_TEXT) for place in ends[-1:]}
         return [rules[place] for place in sorted(rules)]
 
     def machine(self) -> Machine:
         if self.granularity == "physical":
             return Window(segmenter=self, before=1, triggers="\n\r")
+        if self.prose is not None:
+            raise self.refusal("sentences in docstrings need the whole text: set prose=null")
         if self.language != "python":
             raise self.refusal(
                 "statements can be found during generation in Python only: set language=python"

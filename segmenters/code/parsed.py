@@ -1,7 +1,8 @@
 """Lines and definitions of a text in any language that has a grammar.
 
 The text is parsed in pieces (`pieces`); what is too hard to parse within their budget is cut at
-physical lines, as are lines too long to be written by hand. So time is linear in the text.
+physical lines, as are lines too long to be written by hand, inside of which the statements of some
+languages are cut without a parser (`minified`). So time is linear in the text.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import numpy as np
 
 from segmenters.base import UNCLOSED, Cuts, SegmenterError, tally
 from segmenters.code.masks import encode
-from segmenters.code.pieces import Pieces
+from segmenters.code.minified import LANGUAGES, statement_ends
+from segmenters.code.pieces import LONG_LINE, Pieces
 from segmenters.code.statements import closing, definitions, methods
 from segmenters.code.tables import TABLES, Kinds, grammar_of, kinds_of
 from segmenters.places import character_ends, rows_of
@@ -112,7 +114,7 @@ class _Reading:
 
     def __init__(self, text: str, language: str, *, coarse: bool = False) -> None:
         grammar, self._kinds = _grammar(language)
-        self._language, self._size = language, len(text)
+        self._text, self._language, self._size = text, language, len(text)
         self._pieces = Pieces(encode(text, language), grammar, TABLES[language])
         self._ends = self._pieces.seams.ends
         self._character_ends = self._ends if text.isascii() else character_ends(text)
@@ -139,8 +141,10 @@ class _Reading:
         lines = np.zeros(np.count_nonzero(closes) + 1, dtype=np.int64)
         lines[1:] = self._character_ends[closes]
         del closes
+        lines, minified = self._with_minified(lines)
         tally(f"logical {self._language}", parsed)
-        tally(TOO_HARD, size - parsed)
+        tally(f"minified {self._language}", minified)
+        tally(TOO_HARD, size - parsed - minified)
         if not self._coarse:
             return lines[1:], _NONE, _NONE
         return lines[1:], _held(lines, outer, inner), _held(lines, outer)
@@ -148,6 +152,24 @@ class _Reading:
     def _start(self, row: int) -> int:
         """Return where a physical line starts, in characters."""
         return int(self._character_ends[row - 1]) if row else 0
+
+    def _with_minified(self, lines: Cuts) -> tuple[Cuts, int]:
+        """Add the statements inside of long lines; return also how many characters these have."""
+        if self._language not in LANGUAGES:
+            return lines, 0
+        spans = [
+            (self._start(row), self._size if row == len(self._ends) else self._start(row + 1))
+            for row in self._pieces.seams.longer(LONG_LINE)
+        ]
+        if not spans:
+            return lines, 0
+        places = (
+            place
+            for first, last in spans
+            for place in statement_ends(self._text, first, last, self._language)
+        )
+        added = np.fromiter(places, dtype=np.int64)
+        return np.union1d(lines, added), sum(last - first for first, last in spans)
 
     def _starts(self, piece: int, places: list[int]) -> bytes:
         """Return where the lines of places in a piece start: int64 [places], characters."""

@@ -174,6 +174,14 @@ TABLES = {
         "labeled_statement::",
         defines="function_declaration method_declaration type_declaration",
     ),
+    "haskell": Table(
+        opens="haskell imports declarations do alternatives local_binds class_declarations "
+        "instance_declarations",
+        begins="where",
+        contains="declarations imports",
+        defines="function data_type newtype class instance type_synonym signature bind "
+        "type_family",
+    ),
     "html": Table(
         opens="element script_element style_element",
         tags=True,

@@ -35,12 +35,18 @@ _DOCKER = (
     r"\A(?:[ \t]*+(?:#[^\n]*+|ARG [^\n]*+)?\n){0,40}+FROM[ \t]+[\w./:$@{}-]+"
     r"(?:[ \t]+(?i:AS)[ \t]+[\w.-]+)?[ \t]*\r?$"
 )
-# Theories in ML, whose suffixes others share.
+# Theories in ML, and formulas of TPTP, whose suffixes others share.
 HOL: Final = re.compile(
     r"^(?:QED|Ancestors|Datatype:)[ \t\r]*$"
     r"|^val _ = (?:new_theory|export_theory)\b|\bstore_thm\s{0,3}\("
     r"|^let [\w']{1,60} = (?:time )?(?:prove\w{0,20}|new_definition|new_axiom|define)\s{0,9}[(`]"
     r"|^(?:needs|loadt) \"[\w/.-]{1,80}\";;",
+    _LINES,
+)
+TPTP: Final = re.compile(
+    r"^[ \t]*+(?:(?:fof|cnf|tff|thf|tcf|qmf)\(\s{0,9}[^,()\n]{1,90},\s{0,9}(?:axiom|hypothesis"
+    r"|definition|assumption|lemma|theorem|corollary|conjecture|negated_conjecture|plain|type"
+    r"|logic|unknown)\b|include\('[^'\n]{1,200}'[^()\n]{0,80}\)\.)",
     _LINES,
 )
 
@@ -103,6 +109,7 @@ CERTAIN: Final = (
     sign("LaTeX document", "latex", 1,
         r"^[ \t]*+\\document(?:class|style)|^[ \t]*+\\begin\{document\}",
         has("\\")),
+    sign("TPTP", "tptp", 1, TPTP.pattern, first_words("fof cnf tff thf tcf qmf include")),
     sign("Agda", "agda", 1, r"^open import [A-Z]|^\{-# OPTIONS --", first_words("open {-#")),
     sign("Isabelle theory", "isabelle", 1,
         r"^theory\s+[\w\"']+\s+imports\b|\\<(?:open|Rightarrow)>",

@@ -18,7 +18,7 @@ from segmenters.base import Cuts, Machine, Meta, Ruling, Segmenter
 from segmenters.checks import require_choice
 from segmenters.code.lines import Lines
 from segmenters.documents.detection import detect, kind_of_paper, looks_like
-from segmenters.documents.detection_table import HOL
+from segmenters.documents.detection_table import HOL, TPTP
 from segmenters.documents.mixed import FORMATS, GRANULARITIES, Mixed, versions_of
 from segmenters.fields import LANGUAGE_FIELDS, NAME_FIELDS, SET_FIELDS, suffix_of, texts
 from segmenters.registry import ROUTES, of_kind
@@ -39,7 +39,9 @@ _NEEDS: Final[dict[str, tuple[re.Pattern[str], str | None]]] = {
     "coq": (re.compile(r"\A(?!.*endmodule)", re.DOTALL), "code"),
     "hol": (HOL, "code"),
     "manual page": (re.compile(r"\n\.S"), None),
+    "tptp": (TPTP, "code"),
 }
+_SHARED: Final = ("hol", "tptp")  # without a text, their suffixes mean the others
 _OF_MANUAL_PAGES: Final = re.compile(r"\.(?:[1-9]\w{0,2}|man|mdoc|roff)\Z")  # their suffixes
 
 
@@ -174,7 +176,7 @@ def _of_name(name: str, text: str) -> str | None:
     path = PurePosixPath(name.replace("\\", "/").lower())
     route = registry.route_of_file(path)
     need = "manual page" if _OF_MANUAL_PAGES.match(path.suffix) else route
-    if need in _NEEDS and (text or need == "hol"):
-        sign, otherwise = _NEEDS[need]  # suffixes of HOL mean ML without a text
+    if need in _NEEDS and (text or need in _SHARED):
+        sign, otherwise = _NEEDS[need]
         return route if sign.search(text) else otherwise
     return route

@@ -142,6 +142,16 @@ _ROWS: Final[dict[str, dict[str, str]]] = {
         "nests": r"(?P<open>\{-(?!#))|(?P<close>-\})",
         "head": "160",
     },
+    "tptp": {
+        "theory": r"include\(",
+        "heads": "%-{60}",
+        "lemma": r"[a-z]{3,8}\(\s{0,9}+(?:'[^'\\]{0,80}+'|\w{1,80}+)\s{0,9}+,\s{0,9}+"
+        r"(?!plain|negated_conjecture)\w",
+        "above": r"\Z",
+        "skips": r"%[^\r\n]*+",
+        "nests": r"(?P<open>/\*)|(?P<close>\*/)",
+        "head": "220",
+    },
     "hol": {
         "theory": rf"(?:structure|signature|Theory){_W}",
         "heads": r"\(\* ?[=*]{20}",

@@ -3,6 +3,7 @@
 Of the languages that a reader or a mask of ours reads; of others it is their grammar that knows.
 """
 
+from segmenters import Lines
 from tests.segmenters.hidden import Form, Hidden, inline, line_comment, string
 from tests.segmenters.texts import logical
 
@@ -37,6 +38,13 @@ def _form(language: str, statements, strings=None, comments=(), ends=(), **more)
 
 _ALL = [
     _form("python", _PLAIN, ends=(_HASH,)),
+    _form(
+        "haskell",
+        ("a = f \1 \2\n  \1 \3", "b \2 = \1\n"),
+        _QUOTES[:1],
+        (Hidden("{- ", " -}", nests=True),),
+        (line_comment("-- "),),
+    ),
     _form("c", _BRACES, _QUOTES[:1], (_C,), (_SLASHES,)),
     _form("cpp", _BRACES, None, (_C,), (_SLASHES,)),
     _form("bash", ("a \1 \1\n", "b \4", "c \1 # d\n", "e=\1\n")),
@@ -83,3 +91,17 @@ _ALL = [
     ),
 ]
 FORMS = {form.segmenter.language: form for form in _ALL}
+_IN_LINE = (inline("/*", "*/"),)
+# Statements of lines that are too long to be parsed.
+MINIFIED = {
+    "javascript": Form(
+        Lines(),
+        ("x=\1+\1;", "f(\1,\2 2);", "function g(){return \1;}"),
+        (
+            *(*_QUOTES, inline("`", "`", "\\ $"), inline("`a${f({b:1},`c`,'", "')}d`", "' \\")),
+            inline("/a", "b/", "/ \\ [ ] ( ) * + ? { } |"),
+        ),
+        _IN_LINE,
+    ),
+    "css": Form(Lines(), ("a{b:\1;\0c:\1}", "\2d{e:\1}"), _QUOTES, _IN_LINE),
+}

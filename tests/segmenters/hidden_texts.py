@@ -53,6 +53,13 @@ FORMS = {
     "mizar": Form(
         segmenters.Mizar(), ("a = \3 b;\n", "thus c; \3", "let d; "), ends=(line_comment("::"),)
     ),
+    "tptp": Form(
+        segmenters.Tptp(),
+        ("fof(a, axiom, f(\1) \2 ).\n", "cnf(b, axiom, \1 \3 | c). \3", "include(\1).\n"),
+        (string("'"), string('"')),
+        (_C,),
+        (line_comment("% "),),
+    ),
     "hol": Form(
         segmenters.Hol(),
         ("Definition a:\n  b \2 = \1\n\0End\n\n", "val c = f \1 \2\n"),

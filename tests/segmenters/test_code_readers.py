@@ -1,4 +1,7 @@
-"""Logical lines of Python, by a reader of their own, against `tokenize`."""
+"""Logical lines of Python and of Haskell, by readers of their own, which need no grammar.
+
+Python against `tokenize`, Haskell against tree-sitter.
+"""
 
 import io
 import random
@@ -9,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from segmenters.code import parsed
+from segmenters.code.haskell_lines import item_ends
+from tests.segmenters.samples import SNIPPETS
 from tests.segmenters.texts import logical, pieces
 
 LOGICAL = logical("python")
@@ -66,3 +72,32 @@ def test_installed_files_are_cut_as_tokenize_does():
         count += 1
         assert LOGICAL.cut(text).tolist() == expected, file
     assert count > 10
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        ["f = g (\n  1)\n", "h = 2\n"],
+        ["f x\n  | x > 1\n  , y = 2\n  | otherwise = 3\n", "  where y = 1\n", "g = 1\n"],
+        ["f = do\n", "    if a\n    then b\n    else c\n", "    d\n"],
+        ["f = let a = 1\n", "        b = 2\n    in a\n       + b\n", "g = 1\n"],
+        ["f = forM_ a (\\b -> do\n", "  c\n", "  d)\n    e\n", "g = 1\n"],
+        ["f = \\case\n", "  A -> 1\n", "  B ->\n    2\n"],
+        ["data A = A {\n  b :: Int,\n  c :: Int\n}\n", "g = 1\n"],
+        ["f = do { a;\n b }\n", "g = 1\n"],
+        ['f = "a\\\n  \\ where"\n', "g = 'd' where\n", "  h' = '\\''\n"],
+        ["f = 1 {- a\n {- do -} -} + 2\n", "-- a\n", "#if B\n", "g = 1\n", "#endif\n"],
+        ["f = 1\n  -- not do\n  + 2\n", "\n", "-- |\n", "-- a\n", "g = 1\n"],
+        ["f = do\n", "\ta\n", "        b\n"],
+        ["f = (1\n", "g = 2)\n", "h = {\n", "i = 2\n"],
+        ["main = do\n", "  a\n", "  where\n", "  b = 1\n", "c = 2\n"],
+        ["{- a\n", "f = 1\n"],
+    ],
+)
+def test_layout_says_where_items_begin(expected):
+    assert pieces("".join(expected), "haskell") == expected
+
+
+def test_the_grammar_agrees_where_it_can_parse():
+    text = SNIPPETS["haskell"].replace("@=|\n", "\n").replace("@|\n", "\n")
+    assert item_ends(text).tolist() == parsed.logical_ends(text, "haskell").tolist()

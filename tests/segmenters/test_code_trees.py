@@ -292,8 +292,18 @@ def test_a_grammar_that_goes_missing_later_is_named(monkeypatch):
         lines.cut("#!/bin/sh\nls\n")
 
 
-def test_lines_too_long_to_be_written_are_physical_lines():
-    text = "a{b:c}" * 4000
+MINIFIED = {
+    "css": ".a,.b{c:d;|e:url(x;y)}|@media (f:1){.g{h:i}}|.j[k=';}']{l:m}|",
+    "javascript": '!function(a,b){var c=/[;{]/g,d="e;\\"}";|if(f){g(1)}else{h()}|for(;;){i({j:1})}|'
+    "class K{l(){m}|n(){o}}|/*;{*/p=`q;r`;|return s}(t);|u={v:1};|",
+}
+
+
+@pytest.mark.parametrize("language", MINIFIED)
+def test_lines_too_long_to_be_written_are_cut_at_statements(language):
+    unit = MINIFIED[language]
+    text = unit.replace("|", "") * 400
     with tallied() as done:
-        assert pieces(f"d{{\n}}\n{text}\n", "css")[-1] == f"{text}\n"
-    assert done[parsed.TOO_HARD] == len(text) + 1
+        assert pieces(text, language) == [piece for piece in (unit * 400).split("|") if piece]
+    assert done == {f"minified {language}": len(text)}
+    assert pieces(f"a\n{text}\n", language)[1:] == pieces(f"{text}\n", language)

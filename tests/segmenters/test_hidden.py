@@ -8,6 +8,7 @@ import os
 import pytest
 
 from segmenters import Mixed
+from segmenters.code.minified import statement_ends
 from tests.segmenters import hidden_code, hidden_texts
 from tests.segmenters.hidden import hidden
 from tests.segmenters.samples import with_marks
@@ -35,3 +36,10 @@ def test_listings_in_documents_are_cut_like_files(name):
         inside = [len(before) + start for start in starts]
         ends = [0, len("Then.\n\n"), *inside, *(len(before + listing) + at for at in (0, 8))]
         assert segmenter.cut(before + listing + after).tolist()[:-1] == ends, text
+
+
+@pytest.mark.parametrize("language", hidden_code.MINIFIED)
+def test_statements_of_a_long_line_end_where_their_language_ends_them(language):
+    for seed in range(_TEXTS):
+        text, starts = hidden(hidden_code.MINIFIED[language], seed)
+        assert [0, *statement_ends(text, 0, len(text), language)] == starts, text

@@ -95,10 +95,11 @@ SIGNS = {
     Levels(of=Levels(of=Lines(), longest=5), longest=2): _VERSES,
 }
 # Characters that are read before a place is decided.
-_WAITS = {"Hol": 48, "Lean": 40, "Agda": 40, "Isabelle": 43, "Mizar": 7}
+_WAITS = {"Hol": 48, "Lean": 40, "Agda": 40, "Isabelle": 43, "Mizar": 7, "Tptp": 8}
 OTHERS = [
     *(Pattern(ends=r";\s*|(?=def )"), Pattern(ends=""), RandomCuts(mean=1), LaTeXProofs()),
-    Lines(granularity="logical"),
+    *(Lines(granularity="logical", language="haskell"), Lines(granularity="logical")),
+    Lines(granularity="logical", language="python", prose="sentences"),
     *(Mixed(), Mixed(format="html"), Auto(), Turns(names=True)),
     *(Sentences(next_word=True), Sentences(backend="spacy"), Sentences(backend="sentencizer")),
     Matched(of=Sentences(backend="rules"), kind="shuffled"),

@@ -14,7 +14,7 @@ from segmenters.code.pieces import Seams
 from tests.segmenters.texts import grows_too_fast
 
 # Those of languages with a grammar: see test_code_trees.py.
-_READERS = ("lines", "lines python")
+_READERS = ("lines", "lines python", "lines haskell")
 SEGMENTERS = {
     **{name: s for name, (s, _) in samples().items() if name in _READERS or "lines" not in name},
     "sentences by lines": Sentences(line_ends="auto"),

@@ -3,6 +3,7 @@
 import pickle
 from unittest import mock
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -128,6 +129,44 @@ def test_a_row_named_by_its_file_and_line_has_the_language_of_its_path():
         ("v1.0", {"ext": "rs"}, "rust"),
     ):
         assert logical("auto").choose(text="", name=name, meta=meta) == logical(language)
+
+
+@pytest.mark.parametrize(
+    ("language", "marked"),
+    [
+        ("python", '"""One thing. ~It is\n  good. ~Yes.\n\n~  :param x: It.\n~  >>> f(1)\n"""\n~'),
+        ("python", 'x = """no. One. Two.""".strip()\n~# An end. ~Two.\n~y = 1  # No. One.\n~'),
+        ("c", "/**\n * One thing. ~It is\n * good.\n *\n~ * @param x It.\n */\n~int f(int x);\n~"),
+        ("c", "// An end. ~Two.\n~/* No. One. */ int g(void);\n~"),
+        ("haskell", "-- | An end. ~Two.\n~f :: Int\n~"),
+        ("ocaml", "(** An end. ~Two. *)\n~let x = 1\n~"),
+        ("html", "<!-- An end. ~Two. -->\n~<p>No. One.</p>\n~"),
+    ],
+)
+def test_sentences_in_docstrings_and_comments_are_a_level_of_their_own(language, marked):
+    text, segmenter = marked.replace("~", ""), logical(language, prose="sentences")
+    with pytest.raises(ValueError, match="need the whole text: set prose=null"):
+        segmenter.machine()
+    assert "prose" in segmenter.versions()
+    assert pieces(text, segmenter) == marked.split("~")[:-1]
+    assert segmenter.level_names == ("sentence", "statement", "method", "class")
+
+
+SIGNS = [
+    *('"""', "'''", "# ", "/*", "*/", "// ", " * ", "-- ", "--[[", "]]", "{-", "-}", "\n=pod\n"),
+    *("\n=cut\n", "\n", "\r", "  ", "An end. ", "Two.\n", "@param x\n", "x = 1\n", "@doc "),
+]
+
+
+@pytest.mark.parametrize("language", ["python", "c", "haskell", "lua", "perl", "elixir"])
+@given(parts=st.lists(st.sampled_from(SIGNS), max_size=30))
+def test_cuts_of_statements_are_the_same_with_sentences_below_them(language, parts):
+    text = "".join(parts)
+    levels = logical(language, prose="sentences").levels(text)
+    plain = logical(language).levels(text)
+    assert [level.tolist() for level in levels[1:]] == [level.tolist() for level in plain]
+    assert np.isin(levels[1], levels[0]).all()
+    assert levels[0].tolist() == logical(language, prose="sentences").cut(text).tolist()
 
 
 def test_physical_lines_in_place_of_logical_ones_are_told_once(caplog):

@@ -50,6 +50,8 @@ REFUSED = [
     (lambda: Sentences(line_ends="x"), "line_ends must be one of wrapped, paragraph, auto"),
     (lambda: Lines(granularity="token"), "must be one of physical, logical, was: 'to"),
     (lambda: Lines(language="pyhton"), "language must be .* was: 'pyhton' .*mean 'python'"),
+    (lambda: Lines(prose="sentences"), "granularity must be 'logical' with prose"),
+    (lambda: Lines(granularity="logical", prose="rules"), "prose must be one of"),
     (lambda: Auto(granularity="block"), "must be one of physical, logical, was: 'b"),
     (lambda: Mixed(granularity="block"), "must be one of physical, logical, was: 'b"),
     (lambda: Mixed(format="word"), r"format must be one of html, latex.*was: 'word'"),

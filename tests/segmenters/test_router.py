@@ -59,9 +59,10 @@ def test_a_file_name_decides(expected, names):
 def test_a_suffix_that_two_languages_share_is_told_by_the_text():
     assert route(name="a.v", text="module a;\nendmodule\n") == "code"
     assert route(name="a.mm", text="$c wff $.") == "metamath"
-    assert route(name="a.ml", text="let f x = x;;\n") == "code"
+    assert route(name="a.ml", text="let f x = x;;\n") == route(name="a.p", text="begin\n") == "code"
     assert route(name="a.ml", text="let A = prove\n (`a`, B);;\n") == "hol"
     assert route(name="aScript.sml", text="Theorem a:\n  T\nProof\n  b\nQED\n") == "hol"
+    assert route(name="a.p", text="fof(a,axiom,p).\n") == "tptp"
     assert route(name="a.mm", text="@implementation A") == "code"
 
 

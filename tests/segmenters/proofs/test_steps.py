@@ -112,6 +112,11 @@ fun h x =
 @@(* J *)
 let K = 'L';;""",
     ],
+    segmenters.Tptp(): [
+        "% a.\nfof(a, axiom, p(1.5) & 'b. (' = \"c).\"). % d.\n@@% e\ninclude('f.ax', [g]).\n"
+        "@@/* h. */ cnf(i, plain, j).",
+        "fof(a, axiom, ( p .\n@@fof(b, axiom, (q)).\n@@thf(c, type, d: $i > $o).",
+    ],
     segmenters.ChainOfThought(): [
         "Step 1: Add two and three. @@We get five.\n@@Step 2: Done. @@Step 3. Check it.",
         "1. Assume it. @@Then go on.\n@@2. Stop.\n\n\n@@(c) Fine. @@IV. Finer.",
@@ -161,6 +166,11 @@ let K = 'L';;""",
         *("(1+2)*3 =@@ 3*3 =@@ 9", "1+1=@@2\n@@2*2=@@4\n"),
         *(f"a {sign} b" for sign in ("==", "<=", ">=", "!=", ":=", "===")),
     ],
+    segmenters.Metamath(inner=True): [
+        "t $p |- a $=\n  @@ab $( c d $) @@ax-mp @@? $.\n@@$( $= a b $)",
+        "t $p |- a $= @@( a b ) @@A@@UBZ@@C\n  @@U\n V A@@? $.\n@@$c x $.",
+    ],
+    segmenters.Mizar(inner=True): ["A1: a = b by C\n  @@.= c :: .= d\n  @@.= e;\n@@x@@.= y;"],
 }
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import segmenters
 from bipe.build import NAMES_CODE, TARGET, build, find, reach
 from segmenters.base import Segmenter
 from segmenters.levels.levels import Levels
@@ -176,7 +175,7 @@ def rebuilt(
     ConfigError names what it is of, and the file.
     """
     try:
-        description = _known({TARGET: fingerprint["segmenter"], **fingerprint["parameters"]})
+        description = {TARGET: fingerprint["segmenter"], **fingerprint["parameters"]}
         _refuse_models(description, allowed)
         made: Segmenter = build(description, Segmenter, allowed=allowed)
     except (ImportError, KeyError, TypeError, ValueError) as fault:
@@ -189,15 +188,6 @@ def rebuilt(
             file=sys.stderr,
         )
     return made
-
-
-def _known(description: Any) -> Any:
-    """Return a description without the parameters of the package that are gone and were off."""
-    if not isinstance(description, Mapping) or TARGET not in description:
-        return description
-    own = getattr(segmenters, str(description[TARGET]).removeprefix("segmenters."), None)
-    gone = {*description} - {TARGET, *(getattr(own, "__dataclass_fields__", None) or description)}
-    return {k: _known(v) for k, v in description.items() if k not in gone or v}
 
 
 def at_levels(segmenter: Segmenter, levels: Sequence[int]) -> Segmenter:

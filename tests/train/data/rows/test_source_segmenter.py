@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segmenters import ArithmeticSteps, Auto, Clauses, Lean, Lines, Newline, Sentences
-from train.data.rows.source_segmenter import own_segmenter, rebuilt, source_segmenter
+from train.data.rows.source_segmenter import own_segmenter, source_segmenter
 from train.disk.manifest import plain
 from train.errors import ConfigError
 
@@ -79,19 +79,3 @@ def test_the_notes_of_a_model_hold_the_segmenters_of_its_sources(tmp_path):
     for documents in ({}, {"a": {}}, {"a": None}, None, [1]):
         with pytest.raises(ConfigError, match=r"cannot be read; set generate.segmenter"):
             own_segmenter(tmp_path, {"documents": documents}, **given)
-
-
-def test_a_parameter_that_is_gone_counts_only_where_it_was_on(capsys):
-    """Data stay readable where what cut them had a parameter that nobody had set."""
-    wrapped = Clauses(of=Lines())
-    for made, inside in ((Lines(), ()), (wrapped, ("of",))):
-        stored = plain(made.fingerprint())
-        held = stored["parameters"]
-        for key in inside:
-            held = held[key]
-        held["gone"] = None
-        assert rebuilt(stored, of="a", file="b", allowed=()) == made
-        assert "older rules or tables" in capsys.readouterr().err
-        held["gone"] = "on"
-        with pytest.raises(ConfigError, match="gone"):
-            rebuilt(stored, of="a", file="b", allowed=())
