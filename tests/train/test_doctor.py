@@ -49,7 +49,7 @@ def without(monkeypatch):
 def test_a_machine_is_examined_and_nothing_is_left_behind(diagnosis, tmp_path):
     status, found = diagnosis()
     names = {"versions", "devices", "threads", "precision", "compiler", "out", "TMPDIR"}
-    assert names | {"grammars", "scrolls"} <= found.keys()
+    assert names | {"grammars", "scrolls", "ray"} <= found.keys()
     assert status == 0
     assert "GB free" in found["out"]["text"] and "MB/s" in found["out"]["text"]
     assert "GFLOP/s in float32" in found["precision"]["text"]
@@ -95,7 +95,7 @@ def test_what_a_study_lacks_fails_with_its_cure(words, hidden, name, diagnosis, 
 
 
 def test_what_a_study_does_not_use_it_does_not_need(diagnosis, without):
-    without("rouge_score", "sbatch", "tensorboard")
+    without("rouge_score", "ray", "sbatch", "tensorboard")
     _, found = diagnosis("scrolls", "task=qmsum", "scrolls.split=test")
     assert found.get("rouge_score") is None
     _, found = diagnosis("prepare", "corpus=smoke")

@@ -229,10 +229,11 @@ def test_what_is_wrong_with_text_is_said_and_kept_in_the_manifest(texts, tmp_pat
     assert "warning" not in texts(good).err
     made = json.loads((tmp_path / "data" / "manifest.json").read_text())
     assert "flaws" not in made["sources"]["text"]
-    bad = [*good, "x " * 9999 + "\ufffd\0"]
+    bad = [*good, "caf\xc3\xa9 " + "x " * 9999 + "\ufffd\0"]
     _, err = texts(bad, "if_exists=overwrite", "corpus.split.within=false")
+    assert "decoded wrongly before, it seems: 1 place in 1 document, such as 3.txt: caf" in err
     assert "zero bytes, as in binary files: 1 character in 1 document, such as 3.txt (1)" in err
     assert "U+FFFD in the source itself, lost before: 1 character in 1 document" in err
     again = texts(bad, "corpus.split.within=false")
-    assert "already prepared" in again.out and "lost before" in again.err
-    assert "- lost: 1 characters" in (tmp_path / "data" / "README.md").read_text()
+    assert "already prepared" in again.out and "decoded wrongly" in again.err
+    assert "- mojibake: 1 characters" in (tmp_path / "data" / "README.md").read_text()

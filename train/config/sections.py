@@ -23,7 +23,7 @@ from train.data.rows.choices import (
 from train.errors import ConfigError
 
 _OPTIM = "train.fit.optim"
-_ENGINES = ("Local", "Slurm")
+_ENGINES = ("Local", "Ray", "Slurm")
 
 CorpusCall = Annotated[Call, Of(("train.data.preparing.source.Corpus",))]
 EngineCall = Annotated[Call, Of(tuple(f"train.data.preparing.engines.{name}" for name in _ENGINES))]

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
-    "preparing.engines": ("Local", "Slurm"),
+    "preparing.engines": ("Local", "Ray", "Slurm"),
     "preparing.source": ("Corpus", "Datatrove", "Length", "Source"),
     "reading.corpora": ("KingJamesBible", "PackageCode"),
     "reading.split": ("Split",),

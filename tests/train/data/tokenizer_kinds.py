@@ -9,7 +9,7 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from segmenters.align import byte_alphabet
-from train.data.tokenizing.tiktoken_twin import PATTERNS, byte_level
+from train.data.tokenizing.tiktoken_ranks import PATTERNS, byte_level
 
 MARK = "\u2581"
 FRAGMENTS = [

@@ -40,7 +40,9 @@ _EXTRAS = {
     "tensorboard": "tensorboard",
     "trackio": "trackio",
     "sweep": "optuna",
+    "ray": "ray",
     "demo": "bible",
+    "sentencepiece": "sentencepiece",
     "thai": "pythainlp",
 }
 

@@ -36,6 +36,7 @@ _BY_CLASS = {
     "KingJamesBible": ("bible", "demo"),
     "MultipleChoice": ("bible", "demo"),
     "VerseRetrieval": ("bible", "demo"),
+    "Ray": ("ray", "ray"),
     "TensorBoardLogger": ("tensorboard", "tensorboard"),
     "Trackio": ("trackio", "trackio"),
 }

@@ -1,4 +1,4 @@
-"""Where the parts of a data set are made: local processes, or datatrove's Slurm.
+"""Where the parts of a data set are made: local processes, or datatrove's Slurm and Ray.
 
 datatrove's own local executor hangs when a worker dies (its pool is multiprocess.Pool); here a new
 pool runs the missing parts, and workers end with the process that started them. Remote workers
@@ -15,20 +15,21 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from bipe.arguments import Rule
 from segmenters.wording import counted
 from train import stop
 from train.data.preparing.source import Count
 from train.data.preparing.work import Work
 from train.data.tokenizing.tokenizers import THREADS, one_thread
-from train.errors import DataError
+from train.errors import DataError, require_package
 
 _LOSSES = 3  # pools that may break in a row without a finished part
 _LOOKS = 3  # checks in a row that must find no job in the queue: one may fail
@@ -185,8 +186,44 @@ class Slurm:
                 time.sleep(self.poll_seconds)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Ray:
+    """Tasks of the Ray cluster at `address`, by default the one that `ray` finds or starts.
+
+    workers: tasks at the same time; None: no limit. memory_gb: per task. All nodes must see the
+    folder of the data.
+    """
+
+    address: str | None = None
+    workers: Count | None = None
+    memory_gb: Annotated[float, Rule("above 0", lambda value: value > 0)] = 2
+
+    def __str__(self) -> str:
+        return f"Ray at {self.address or 'its default address'}"
+
+    def run(self, work: Work, *, watch: Watch) -> None:
+        require_package("ray", extra="ray", needed_by="engine=ray")
+        import ray
+        from datatrove.executor.ray import RayPipelineExecutor
+
+        todo, steps = _todo(work)
+        if not ray.is_initialized():
+            ray.init(address=self.address, log_to_driver=False)
+        executor = RayPipelineExecutor(
+            **steps, workers=self.workers or -1, mem_per_cpu_gb=self.memory_gb
+        )
+        running: Future[None] = Future()
+        # Python waits for the threads of its pools, even if it is asked to stop.
+        threading.Thread(target=_settle, args=(running, executor.run), daemon=True).start()
+        while not running.done():
+            wait([running], timeout=_SECONDS_BETWEEN_LOOKS)
+            watch()
+        running.result()
+        _require_all(todo, logs=steps["logging_dir"])
+
+
 # Each runs the missing parts of a work, and calls `watch` from time to time.
-Engine = Local | Slurm
+Engine = Local | Slurm | Ray
 
 
 def _run_elsewhere(work: Work, data: Any, rank: int, world_size: int) -> None:  # as steps are run
@@ -225,6 +262,15 @@ def queued(job: str) -> bool:
     except (FileNotFoundError, subprocess.TimeoutExpired):
         return True
     return process.returncode == 0 and bool(process.stdout.strip())
+
+
+def _settle(future: Future[None], run: Callable[[], object]) -> None:
+    try:
+        run()
+    except BaseException as fault:
+        future.set_exception(fault)
+    else:
+        future.set_result(None)
 
 
 def _begin(work: Work, held: Connection) -> None:

@@ -4,9 +4,12 @@ He et al. (arXiv 2401.16421) found the same distribution of tokens per sentence 
 length, which is why counting segments extrapolates. Lengths are in tokens, with the end of the
 document, over all splits.
 
-Flaws are what could not be read, and zero bytes.
+Flaws are what could not be read, zero bytes, and mojibake: text that another program decoded
+wrongly before it came here, such as UTF-8 taken for Windows-1252 or Windows-1251, Russian or Greek
+taken for Latin-1.
 """
 
+import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,8 +36,36 @@ TABLE_SIZES = (32, 64, 128, 256, 512, 1024, 2048)
 SAMPLE_CHARACTERS = 1200
 _FEW = 64  # segments
 
-REPLACED, ZEROS, LOST, READ_AS = "replaced", "zeros", "lost", "read as "
+REPLACED, ZEROS, LOST, MOJIBAKE, READ_AS = "replaced", "zeros", "lost", "mojibake", "read as "
 _EXAMPLES = 3
+_AROUND = 12  # characters beside an example
+# What Windows-1252, or Latin-1, makes of the bytes 0x80 to 0xBF, which continue UTF-8.
+_NEXT = (
+    "[\x80-\xbf\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u02c6\u02dc\u2013\u2014\u2018-\u201a"
+    "\u201c-\u201e\u2020-\u2022\u2026\u2030\u2039\u203a\u20ac\u2122]"
+)
+_CYRILLIC_NEXT = "[\u0402-\u040f\u0452-\u045f\u0490\u0491\xa0-\xbb\u2013-\u2122]"
+# Each begins with a character that most text does not contain, for which it is fast to look.
+_MOJIBAKE = {
+    pattern[0]: re.compile(pattern)
+    for pattern in (
+        f"\xc3{_NEXT}",  # accents
+        "\xc2[\xa0-\xba\xbc-\xbf]",
+        f"\xe2[\x80\u20ac]{_NEXT}",  # quotation marks, dashes
+        f"\xd0{_NEXT}(?:[\xd0\xd1]{_NEXT})+",  # Cyrillic
+        f"\xce{_NEXT}(?:[\xce\xcf]{_NEXT})+",  # Greek
+        f"\xd7{_NEXT}(?:[\xd6\xd7]{_NEXT})+",  # Hebrew
+        f"\xd8{_NEXT}(?:[\xd8-\xdb]{_NEXT})+",  # Arabic
+        f"\xe3[\x81-\x83\u201a\u0192]{_NEXT}",  # Japanese
+        f"\xe5{_NEXT}{{2}}(?:[\xe4-\xe9]{_NEXT}{{2}})+",  # Chinese
+        f"\xec{_NEXT}{{2}}(?:[\xea-\xed]{_NEXT}{{2}})+",  # Korean
+        f"\xe0[\xa4-\xb9]{_NEXT}(?:\xe0[\xa4-\xb9]{_NEXT})+",  # India, Thailand
+        "\xef(?:\xbb\xbf|\xbf\xbd)",  # a byte-order mark, U+FFFD
+        f"\u0420{_CYRILLIC_NEXT}(?:[\u0420\u0421]{_CYRILLIC_NEXT})+",  # by Windows-1251
+        "\xee[\xc0-\xff]{4}",  # Russian as Latin-1
+        "\xe1(?!\xe1)[\xc0-\xff]{5}",  # Greek as Latin-1
+    )
+}
 
 
 class Lengths:
@@ -207,6 +238,13 @@ def flaws_of(document: Document) -> Iterator[tuple[str, int, str]]:
     for kind, number in counts.items():
         if number > 0:
             yield kind, number, f"{name} ({number:,})"
+    if not text.isascii():
+        patterns = (pattern for first, pattern in _MOJIBAKE.items() if first in text)
+        matches = [match for pattern in patterns for match in pattern.finditer(text)]
+        if matches:
+            start, end = matches[0].span()
+            around = text[max(0, start - _AROUND) : end + _AROUND].split()
+            yield MOJIBAKE, len(matches), f"{name}: {' '.join(around)}"
 
 
 def sentences(flaws: Mapping[str, Mapping[str, Any]], reader: Reader) -> Iterator[tuple[str, bool]]:
@@ -216,7 +254,7 @@ def sentences(flaws: Mapping[str, Mapping[str, Any]], reader: Reader) -> Iterato
         if kind.startswith(READ_AS):
             yield f"{documents} {kind}, such as {such}", False
             continue
-        number = counted(flaw["characters"], "character")
+        number = counted(flaw["characters"], "place" if kind == MOJIBAKE else "character")
         cure = f". {reader.cure(BROKEN)}" if kind == REPLACED else ""
         yield f"{_TOLD[kind]}: {number} in {documents}, such as {such}{cure}", True
 
@@ -225,4 +263,5 @@ _TOLD = {
     REPLACED: "replaced by U+FFFD, since it could not be read",
     ZEROS: "zero bytes, as in binary files",
     LOST: "U+FFFD in the source itself, lost before",
+    MOJIBAKE: "decoded wrongly before, it seems",
 }

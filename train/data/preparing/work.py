@@ -1,4 +1,4 @@
-"""What workers do and where results go: one object for this process, a pool and Slurm.
+"""What workers do and where results go: one object for this process, a pool, Slurm and Ray.
 
 FOLDER/parts/SOURCE/00012/       a finished part: a data set per split, and part.json
 FOLDER/parts/SOURCE/00012.fault  why it failed; 00012.progress: how far it is

@@ -1,11 +1,12 @@
 """From bytes to text: byte-order marks, UTF-8, UTF-16, UTF-32, named encodings, and no text.
 
-Without a byte-order mark, bytes are UTF-8; many zero or control characters are a binary file, or
-UTF-16 to be named. An older encoding is never assumed, since a wrong one gives wrong text in
-silence: `fault_of` suggests one in the message of the refusal.
+UTF-8 is the fast path: bytes that are valid in it are read as such, unless many of them are zero or
+control characters, which is UTF-16 or a binary file. An older encoding is never assumed, since a
+wrong one gives wrong text in silence: `fault_of` suggests one in the message of the refusal.
 """
 
 import codecs
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import IO
@@ -24,10 +25,13 @@ _MARKS = {
     codecs.BOM_UTF32_BE: ["utf-32"],
     codecs.BOM_UTF16_BE: ["utf-16"],
 }
+_WIDE = ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be")
 _SHIFTED = {b"\x1b$)C": "iso2022_kr", b"\x1b$": "iso2022_jp_ext"}  # escapes to two bytes each
 _CONTROLS = bytes({*range(1, 32)} - {*b"\b\t\n\v\f\r\x1a\x1b"})
-_MANY_CONTROLS = 16  # one in so many bytes
+_MANY_CONTROLS, _MANY_ZEROS = 16, 50  # one in so many bytes
 _HEAD = 1 << 14  # bytes in which control characters are counted
+# Times as many ASCII characters as in the other byte order; bytes of which too few are no evidence.
+_CLEARLY, _FEW = 10, 16
 _BLOCK, _SAMPLE = 1 << 20, 1 << 16  # bytes read at once, and from which an encoding is guessed
 
 
@@ -48,8 +52,8 @@ class Decoded:
 def decode(data: bytes, *, encoding: Encoding = AUTO) -> Decoded:
     """Decode bytes; a byte-order mark overrides `encoding`.
 
-    encoding: a name, or names of which the first that fits is used; "auto" is UTF-8. Where none
-    fits, bad bytes become U+FFFD.
+    encoding: a name, or names of which the first that fits is used; "auto" is UTF-8, UTF-16 or
+    UTF-32. Where none fits, bad bytes become U+FFFD.
     """
     marked = (names for mark, names in _MARKS.items() if data.startswith(mark))
     names = next(marked, names_of(encoding))
@@ -69,9 +73,15 @@ def _automatic(data: bytes) -> Decoded:
     try:
         text = data.decode(UTF8)
     except UnicodeDecodeError:
-        return replace(_replaced(data, UTF8), zeros=zeros)
-    lost = data.count(escape) if (escape := _shifted(data)[0]) else 0
-    return Decoded(text=text, zeros=zeros, replaced=lost)
+        name = wide(data) if zeros else None
+        if name is None:
+            return replace(_replaced(data, UTF8), zeros=zeros)
+    else:
+        name = wide(data) if zeros * _MANY_ZEROS > len(data) else None
+        if name is None:
+            lost = data.count(escape) if (escape := _shifted(data)[0]) else 0
+            return Decoded(text=text, zeros=zeros, replaced=lost)
+    return Decoded(text=data.decode(name), encoding=name)
 
 
 def named(data: bytes, names: Sequence[str]) -> Decoded:
@@ -136,10 +146,35 @@ def check_encoding(encoding: Encoding) -> None:
             raise DataError(f"encoding must be {choices}, was: {name or encoding}") from None
 
 
-def marked_wide(data: bytes) -> str | None:
-    """Return which of UTF-16 and UTF-32 the byte-order mark of some bytes names, if any."""
-    marked = (names[0] for mark, names in _MARKS.items() if data.startswith(mark))
-    return next((name for name in marked if name != UTF8), None)
+def wide(data: bytes, *, whole: bool = True) -> str | None:
+    """Return which of UTF-16 and UTF-32 bytes are, with a mark or not; None if it is not certain.
+
+    whole: False for the beginning of a file.
+    """
+    for mark, names in _MARKS.items():
+        if data.startswith(mark) and names != [UTF8]:
+            return next(
+                (name for name in names if _plain(data, name, whole) is not None), names[-1]
+            )
+    if 0 not in data or len(data) < _FEW:
+        return None
+    texts = {name: text for name in _WIDE if (text := _plain(data, name, whole)) is not None}
+    # Text in any language has spaces, digits or line ends; the other byte order has hardly any.
+    ascii = {name: sum(map(text.count, map(chr, range(128)))) for name, text in texts.items()}
+    name = max(ascii, key=lambda each: ascii[each], default="")
+    others = (count for other, count in ascii.items() if other != name)
+    return name if name and ascii[name] > _CLEARLY * max(others, default=0) else None
+
+
+def _plain(data: bytes, name: str, whole: bool) -> str | None:
+    """Return the text in an encoding if all characters are assigned, and none is a control."""
+    try:
+        text = codecs.getincrementaldecoder(name)().decode(data, whole)
+    except UnicodeDecodeError:
+        return None
+    odd = "".join(map(chr, (0, *_CONTROLS)))
+    fine = all(unicodedata.category(char) not in ("Cn", "Co") for char in {*text})
+    return text if fine and not {*text} & {*odd} else None
 
 
 def _shifted(data: bytes) -> tuple[bytes, str]:

@@ -39,8 +39,8 @@ from train.data.reading.encodings import (
     decode,
     decode_line,
     fault_of,
-    marked_wide,
     names_of,
+    wide,
 )
 from train.data.reading.fields import Rows, columns_of, dig, rows_of
 from train.data.reading.storage import (
@@ -123,8 +123,25 @@ class Files(TolerantReader):
         return f", the first in {first}"
 
     def _each(self, files: list[File], where: dict[str, Any]) -> Iterator[Document | Bad]:
-        for file in files:
-            yield from self.guarded(file, where)
+        for number, file in enumerate(files, start=1):
+            try:
+                yield from self.guarded(file, where)
+            except Bad as bad:
+                raise self.beside(bad, files[number:]) from None
+
+    def beside(self, bad: Bad, files: list[File]) -> Bad:
+        """Return what is raised for a file; if it is no text, with the names of others like it."""
+        others = list[str]()
+        for file in files[:_LOOKED_AT] if bad.rule in (BINARY, BROKEN) else ():
+            try:
+                for _ in self.guarded(file, {}):
+                    pass
+            except Bad as other:
+                others += [str(file)] * (other.rule in (BINARY, BROKEN))
+            if len(others) == _NAMED:
+                break
+        also = f"; so are {', '.join(others)}" if others else ""
+        return Bad(where=bad.where, rule=bad.rule, detail=bad.detail + also, cure=bad.cure)
 
     def read_file(self, file: File) -> Iterator[Document | Bad]:
         raise NotImplementedError
@@ -157,7 +174,9 @@ class Files(TolerantReader):
 _ROWS = re.compile(r"\.(jsonl|ndjson|parquet|[ct]sv)(?:\.\w{1,4})?$", re.IGNORECASE)
 _CORPORA = {"parquet": "parquet", "csv": "csv", "tsv": "csv"}  # by suffix; others: jsonl
 _LONGEST_FIELD = 2**31 - 1  # characters: the largest C long of every platform
+_LOOKED_AT, _NAMED = 200, 4  # further files like one that is no text
 _WIDE = ("utf-16", "utf_16", "utf16", "utf-32", "utf_32", "utf32")
+_HEAD = 1 << 16  # bytes by which the encoding of lines is found
 _FIRST_ROW = 1 << 16  # characters that the first row of a table has at most, to find its delimiter
 
 
@@ -165,8 +184,8 @@ _FIRST_ROW = 1 << 16  # characters that the first row of a table has at most, to
 class Encoded(Files):
     """A reader of files of text.
 
-    encoding: "auto" for UTF-8, and for UTF-16 and UTF-32 with a byte-order mark; a name; or a list
-    of these, of which the first that fits is used, such as [auto, cp1252].
+    encoding: "auto" for UTF-8, UTF-16 and UTF-32; a name; or a list of these, of which the first
+    that fits is used, such as [auto, cp1252].
     """
 
     encoding: Encoding = AUTO
@@ -194,7 +213,7 @@ class Encoded(Files):
     def cure(self, rule: str) -> str:
         key = f"{self.keys}encoding"
         names = f"{key}=NAME ('{key}=[auto, NAME]' if only some files are in it)"
-        first = names if rule == BROKEN else f"{self.keys}pattern to files of text, {key}=NAME"
+        first = names if rule == BROKEN else f"{self.keys}pattern to files of text"
         return f"Set {first}, or {super().cure(rule).removeprefix('Set ')}"
 
 
@@ -259,9 +278,9 @@ class JSONL(Rows, Encoded):
     def _wide(self, file: File) -> str | None:
         """Return the name of UTF-16 or UTF-32, whose lines do not end with a byte of their own."""
         with opened(file) as stored:
-            marked = marked_wide(stored.read(4))
+            texts = wide(stored.read(_HEAD), whole=False)
         names = (name for name in names_of(self.encoding) if name.lower().startswith(_WIDE))
-        return marked or next(names, None)
+        return texts or next(names, None)
 
     def parse(self, line: list[Decoded], *, id: str, where: str) -> Document | Bad | None:
         """Pop a line from its list and return its document; None for an empty line."""

@@ -115,12 +115,12 @@ class Repositories(Reader):
 
     def _files(self, files: list[File]) -> Iterator[Document | Bad]:
         assert isinstance(self.of, Files)
-        for file in files:
+        for number, file in enumerate(files, start=1):
             try:
                 yield from self.of.guarded(file, {})
             except Bad as bad:
                 if bad.rule != base.BINARY:
-                    raise
+                    raise self.of.beside(bad, files[number:]) from None
                 yield bad.with_traceback(None)
 
     def _of_rows(self, items: Iterable[Document | Bad]) -> Iterator[Document | Bad]:

@@ -32,7 +32,7 @@ from train.data.reading.documents import grouped
 from train.data.tokenizing.bounds import in_one_line, require_bounded
 from train.data.tokenizing.chunks import continued, cut, places_to_cut
 from train.data.tokenizing.placing import OFFSET_SAMPLE, offset_fault, spelling, unknown_piece
-from train.data.tokenizing.tiktoken_twin import LONGEST, NoTwin, Twin, probes
+from train.data.tokenizing.tiktoken_ranks import LONGEST, NoTwin, Twin, probes
 from train.errors import DataError
 
 THREADS = "TOKENIZERS_PARALLELISM"

@@ -2,8 +2,8 @@
 
 `TrainBPE` trains a byte-level BPE; by default each digit is one token, so that numbers of any
 length are spelled alike, and no space is put before the text. `LoadTokenizer` loads any tokenizer
-whose tokens can be placed in the text exactly: a tokenizer.json, or a folder with one, whose
-tokenizer_config.json counts as in transformers.
+whose tokens can be placed in the text exactly: tokenizer.json, SentencePiece models, tiktoken
+ranks, or a folder with one of these, whose tokenizer_config.json counts as in transformers.
 """
 
 import hashlib
@@ -16,10 +16,11 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import tokenizers
 from tokenizers import AddedToken, decoders, models, pre_tokenizers, trainers
 
+from train.data.tokenizing import sentencepiece_model, tiktoken_ranks
 from train.data.tokenizing.bounds import in_one_line, require_bounded
 from train.data.tokenizing.chunks import steps_of
-from train.data.tokenizing.tiktoken_twin import END, PATTERNS, byte_level
-from train.data.tokenizing.tokenizers import Tokenizer
+from train.data.tokenizing.tiktoken_ranks import END, PATTERNS, byte_level
+from train.data.tokenizing.tokenizers import SAMPLES, Tokenizer
 from train.disk.files import read_json
 from train.disk.manifest import TOKENIZER_CONFIG
 from train.errors import DataError
@@ -33,7 +34,15 @@ _LARGEST = 10_000_000  # vocab_size: more would fill the memory before a pair is
 # Yields texts to train on, about so many characters per source.
 Texts = Callable[[int | None], Iterable[str]]
 _PART_CHARACTERS = 100_000
-_NAME = "tokenizer.json"
+# In a folder, the first of these that exists is loaded.
+_NAMES = (
+    "tokenizer.json",
+    "tokenizer.model",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+    "spm.model",
+)
+_ENDINGS = ("*.model", "*.model.v*", "*.tiktoken")
 _FLAGS = ("lstrip", "rstrip", "single_word", "normalized", "special")
 
 
@@ -99,6 +108,7 @@ class LoadTokenizer:
     normaliser: what to do with one that changes characters: "keep" it (ids are those that models of
     this tokenizer know; tokens are mapped to the original text, but ids no longer spell it, so bits
     per byte count the bytes that ids do spell), "drop" it, or "refuse" such a tokenizer.
+    pattern: how tiktoken files split text: gpt2, r50k, p50k, cl100k, o200k, or an expression.
     bos: "document": each document begins with the bos_token of tokenizer_config.json, or with what
     the tokenizer puts before texts; "none": it does not, unless prepared data in the folder do.
     """
@@ -106,11 +116,12 @@ class LoadTokenizer:
     path: str | Path
     eos: str | None = None
     normaliser: Literal["keep", "drop", "refuse"] = "keep"
+    pattern: str | None = None
     bos: Literal["none", "document"] = "none"
 
     def build(self, texts: Texts | None = None) -> Tokenizer:
         file = _find(Path(self.path))
-        fast = _opened(file)
+        fast = _opened(file, pattern=self.pattern)
         definition = json.loads(fast.to_str())
         steps = steps_of(definition["normalizer"], "normalizers")
         marking = [step for step in steps if _marks_spaces(step)]
@@ -194,13 +205,21 @@ def _marks_spaces(step: dict[str, Any]) -> bool:
 def _find(path: Path) -> Path:
     if not path.exists():
         raise DataError(f"{KEY}path={path}: there is no such tokenizer file or folder; set it")
-    file = path / _NAME if path.is_dir() else path
-    if file.suffix != ".json" or not file.exists():
+    if not path.is_dir():
+        return path
+    named = [path / name for name in _NAMES if (path / name).exists()][:1]
+    found = named or [file for ending in _ENDINGS for file in sorted(path.glob(ending))]
+    if not found:
         raise DataError(
-            f"{KEY}path={path}: must be or contain a {_NAME}; transformers writes it for other "
-            "formats by AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"
+            f"path={path}: contains none of {', '.join((*_NAMES, *_ENDINGS))}; save a "
+            "slow tokenizer as tokenizer.json by "
+            "AutoTokenizer.from_pretrained(...).save_pretrained(...)"
         )
-    return file
+    if len(found) > 1:
+        several = ", ".join(file.name for file in found)
+        told = f"contains several tokenizers ({several}); name one of them"
+        raise DataError(f"{KEY}path={path}: {told}")
+    return found[0]
 
 
 def _config(file: Path) -> dict[str, Any]:
@@ -224,12 +243,17 @@ def _prepared(file: Path) -> dict[str, int]:
     return {key: held[key] for key in ("bos_id", "eos_id") if isinstance(held.get(key), int)}
 
 
-def _opened(file: Path) -> tokenizers.Tokenizer:
+def _opened(file: Path, *, pattern: str | None) -> tokenizers.Tokenizer:
     try:
-        fast = tokenizers.Tokenizer.from_file(str(file))
-        require_bounded(json.loads(fast.to_str()))
+        if ".model" in file.suffixes:
+            fast = sentencepiece_model.convert(file, samples=SAMPLES)
+        elif file.suffix == ".tiktoken":
+            fast = tiktoken_ranks.convert(file, pattern=pattern, samples=SAMPLES)
+        else:
+            fast = tokenizers.Tokenizer.from_file(str(file))
+            require_bounded(json.loads(fast.to_str()))
     except DataError as fault:
-        raise DataError(f"{file}: {fault}") from None
+        raise DataError(f"{file}: {str(fault).removeprefix(f'{file}: ')}") from None
     except Exception as fault:  # `tokenizers` raises Exception itself
         raise DataError(f"{file}: not a fast tokenizer: {fault}") from None
     return _configured(fast, file)

@@ -1,5 +1,6 @@
-"""Slurm: the real executor of datatrove, on a cluster that is this machine."""
+"""Slurm and Ray: the real executors of datatrove, on clusters that are this machine."""
 
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -8,8 +9,8 @@ import pytest
 
 from tests.train.data.corpora import content
 from tests.train.data.preparing.disturbed import ROOT, run, write_corpus
-from train.data.preparing.engines import Local, Slurm
-from train.errors import DataError
+from train.data.preparing.engines import Local, Ray, Slurm
+from train.errors import DataError, MissingPackage
 
 SBATCH = """#!{python}
 import os, re, subprocess, sys
@@ -81,3 +82,21 @@ def test_no_slurm_is_said(corpus, tmp_path, monkeypatch):
     with pytest.raises(DataError, match=r"engine=slurm: the job could not be submitted"):
         run(corpus[0], tmp_path / "out", engine=Slurm(partition="night"))
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
+def test_ray_gives_the_bytes_of_a_local_run(corpus, tmp_path):
+    import ray
+
+    folder, expected = corpus
+    try:
+        run(folder, tmp_path / "out", engine=Ray(workers=1, memory_gb=0.1))
+    finally:
+        ray.shutdown()
+    assert content(tmp_path / "out") == expected
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ray") is not None, reason="ray is installed")
+def test_no_ray_is_said(corpus, tmp_path):
+    with pytest.raises(MissingPackage, match=r"engine=ray needs ray: pip install .*\[ray\]"):
+        run(corpus[0], tmp_path / "out", engine=Ray())

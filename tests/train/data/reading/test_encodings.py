@@ -11,7 +11,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from tests.train.data.corpora import as_lines, prepared
-from train.data.preparing.statistics import Flaws
+from train.data.preparing.statistics import MOJIBAKE, Flaws, flaws_of
 from train.data.reading.documents import REPLACEMENT, Bad, Document
 from train.data.reading.encodings import decode, fault_of
 from train.data.reading.files import CSV, JSONL, Parquet, TextFiles
@@ -23,7 +23,7 @@ from train.errors import DataError
 LINES = Path(__file__).with_name("languages.txt").read_text(encoding="utf-8").splitlines()
 LANGUAGES = [(line.split("\t")[0].split(), line.split("\t")[1] + "\n") for line in LINES]
 OLD = [(name, text) for names, text in LANGUAGES for name in names]
-MARKED = ["utf-16", "utf-32", "utf-8-sig"]
+WIDE = ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be", "utf-8-sig"]
 
 
 @pytest.mark.parametrize(("name", "text"), OLD)
@@ -69,14 +69,11 @@ def test_the_first_broken_byte_is_the_same_for_blocks_of_any_size(monkeypatch, s
     assert fault_of(io.BytesIO(data)) == ""
 
 
-@pytest.mark.parametrize("name", MARKED)
+@pytest.mark.parametrize("name", WIDE)
 @pytest.mark.parametrize("text", [text for _, text in LANGUAGES[::3]] + ["Plain words.\n"])
-def test_a_mark_overrides_any_encoding_and_without_one_it_is_named(name, text):
-    for encoding in ("auto", "cp1252"):
-        assert decode(text.encode(name), encoding=encoding).text == text
-    if name != "utf-8-sig":
-        for order in (f"{name}-le", f"{name}-be"):
-            assert decode(text.encode(order), encoding=order).text == text
+def test_utf_16_and_utf_32_are_read_with_and_without_a_mark(name, text):
+    assert decode(text.encode(name)).text == text
+    assert decode(text.encode(name), encoding="cp1252").text == text or "-" in name[4:]
 
 
 def test_no_excerpt_is_read_wrongly():
@@ -114,10 +111,11 @@ def test_a_few_broken_bytes_are_counted_and_more_are_refused(tmp_path):
     (tmp_path / "a.txt").write_bytes(text[:8] + b"\xff" + text + b"\xe2\x82")
     (found,) = TextFiles(path=tmp_path)
     assert found.replaced == found.text.count(REPLACEMENT) == 2
-    (tmp_path / "a.txt").write_bytes(text[:8] + b"\xff\xff\xff" + text)
-    with pytest.raises(DataError, match=r"a\.txt: 3 .*first at byte 8.*Set .*encoding=NAME"):
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_bytes(text[:8] + b"\xff\xff\xff" + text)
+    with pytest.raises(DataError, match=r"a\.txt: 3 .*first at byte 8.*so are .*b\.txt\. Set enc"):
         list(TextFiles(path=tmp_path))
-    assert len([*TextFiles(path=tmp_path, max_broken=1)]) == 1
+    assert len([*TextFiles(path=tmp_path, max_broken=1)]) == 2
 
 
 def test_a_folder_of_several_encodings_needs_their_names(tmp_path):
@@ -142,7 +140,7 @@ def test_lines_of_another_encoding_need_its_name(tmp_path):
     assert [each.encoding for each in found] == ["", "cp1252", ""]
 
 
-@pytest.mark.parametrize("name", ["utf-16", "utf-16-be", "utf-32", "cp1251", "utf-8"])
+@pytest.mark.parametrize("name", ["utf-16", "utf-16-be", "utf-32-le", "cp1251", "utf-8"])
 @pytest.mark.parametrize("packed", [False, True])
 def test_lines_and_tables_are_decoded_whatever_the_piece(tmp_path, monkeypatch, name, packed):
     monkeypatch.setattr("train.data.reading.files.part_size", lambda total: 3000)
@@ -151,11 +149,11 @@ def test_lines_and_tables_are_decoded_whatever_the_piece(tmp_path, monkeypatch, 
     (tmp_path / "a.jsonl.gz" if packed else tmp_path / "a.jsonl").write_bytes(
         gzip.compress(data) if packed else data
     )
-    reader = JSONL(path=tmp_path, encoding="auto" if name in MARKED else name)
+    reader = JSONL(path=tmp_path, encoding="auto" if name in WIDE else name)
     assert [each.text for each in reader] == texts
     pieces = [each for part in reader.parts() for each in reader.read_part(part)]
     assert sorted(pieces, key=lambda each: int(each.id.split(":")[1])) == [*reader]
-    assert packed or name.startswith(("utf-16", "utf-32")) or len(reader.parts()) > 1
+    assert packed or name in WIDE or len(reader.parts()) > 1
     table = "text\n" + "".join(f'"{text}"\n' for text in texts)
     (tmp_path / "a.csv").write_bytes(table.encode(name))
     assert [each.text for each in CSV(path=tmp_path, encoding=reader.encoding)] == texts
@@ -187,8 +185,25 @@ def test_binary_files_of_repositories_are_left_out_and_old_ones_named(tmp_path):
         list(Repositories(of=TextFiles(path=tmp_path, pattern="**/*")).keyed("x."))
 
 
+def mojibake(text, name):
+    return "".join(
+        bytes([byte]).decode(name, "ignore") or chr(byte) for byte in text.encode("utf-8")
+    )
+
+
+def kinds(text):
+    return {kind for kind, _, _ in flaws_of(Document(text=text, kind="", id="a", source=""))}
+
+
+@pytest.mark.parametrize("text", [text for _, text in LANGUAGES])
+def test_text_that_was_decoded_wrongly_is_found_and_other_text_is_not(text):
+    assert kinds(text) == set()
+    for name in ("cp1252", "latin-1"):
+        assert kinds(mojibake(text, name)) == {MOJIBAKE}
+
+
 def test_flaws_of_parts_add_up_to_those_of_the_whole():
-    texts = ["a\0", f"b{REPLACEMENT}", "\xe9", "\0\0", "plain"]
+    texts = ["a\0", f"b{REPLACEMENT}", mojibake("\xe9", "cp1252"), "\0\0", "plain"]
     documents = [Document(text=t, kind="", id=t, source="", replaced=len(t) % 2) for t in texts]
     whole, joined = Flaws(), Flaws()
     for start in (0, 2, 3):
@@ -198,7 +213,7 @@ def test_flaws_of_parts_add_up_to_those_of_the_whole():
             part.add(document)
         joined.merge(json.loads(json.dumps(part.state())))
     assert joined.table() == whole.table() and joined.characters == whole.characters
-    assert {*whole.table()} == {"replaced", "zeros", "lost"}
+    assert {*whole.table()} == {"replaced", "zeros", "lost", "mojibake"}
 
 
 def test_too_much_broken_text_in_all_is_refused(tmp_path):

@@ -1,22 +1,31 @@
-"""Tokenizers are loaded as their files say, and begin and end texts."""
+"""Tokenizers of every kind of file give the ids of their own libraries, and begin and end texts."""
 
+import base64
+import io
 import json
 from itertools import chain
 
 import numpy as np
 import pytest
+import sentencepiece
+import tiktoken
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tokenizers import AddedToken, normalizers
 
 from segmenters import Sentences
+from segmenters.align import byte_alphabet
 from tests.train.data.corpora import prepared
-from tests.train.data.tokenizer_kinds import kind
+from tests.train.data.tokenizer_kinds import CORPUS, FRAGMENTS, kind
 from tests.train.evals.probes.conftest import hay_for
 from train.data.preparing.source import Source
 from train.data.reading.files import TextFiles
 from train.data.reading.split import Split
 from train.data.rows.sets import DataSets
 from train.data.store.shards import open_dataset
+from train.data.tokenizing import sentencepiece_model
 from train.data.tokenizing import tokenizers as module
+from train.data.tokenizing.tiktoken_ranks import PATTERNS, merges, read_ranks
 from train.data.tokenizing.tokenizers import SAMPLE, Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer, TrainBPE
 from train.errors import DataError
@@ -25,12 +34,145 @@ from train.evals.probes.kinds import KINDS
 from train.evals.probes.trials import Draw, Texts, trial
 from train.fit.handover import files_of_data
 
+texts = st.lists(
+    st.sampled_from([*FRAGMENTS, "</s>", "<unk>", "<0x41>", "<tag>", "aaa", "    "]), max_size=14
+)
+MODELS = {
+    "bpe": {"model_type": "bpe", "byte_fallback": True, "remove_extra_whitespaces": False},
+    "bpe_nfkc": {"model_type": "bpe", "normalization_rule_name": "nmt_nfkc"},
+    "bpe_no_prefix": {"model_type": "bpe", "add_dummy_prefix": False, "byte_fallback": True},
+    "bpe_symbols": {"model_type": "bpe", "byte_fallback": True, "remove_extra_whitespaces": False}
+    | {"user_defined_symbols": ["<tag>", "\n\n", "[x]"]},
+    "unigram": {"model_type": "unigram", "byte_fallback": True},
+    "unigram_spaces": {"model_type": "unigram", "remove_extra_whitespaces": False},
+}
+
+
+@pytest.fixture(scope="module")
+def model_bytes():
+    """Train a small SentencePiece model; its bytes."""
+    made = {}
+
+    def train(name, **options):
+        if name not in made:
+            target = io.BytesIO()
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter(" ".join(CORPUS).split("\n") * 3),
+                model_writer=target,
+                hard_vocab_limit=False,
+                vocab_size=600,
+                character_coverage=0.999,
+                minloglevel=2,
+                **{"normalization_rule_name": "identity", **MODELS.get(name, {}), **options},
+            )
+            made[name] = target.getvalue()
+        return made[name]
+
+    return train
+
+
+@pytest.fixture
+def in_small_parts(monkeypatch):
+    monkeypatch.setattr(module, "CHUNK_CHARACTERS", 1)
+
+
+@pytest.mark.hypothesis
+@pytest.mark.parametrize("name", MODELS)
+def test_a_sentencepiece_model_gives_its_own_ids(name, model_bytes, tmp_path, in_small_parts):
+    (tmp_path / "own.model").write_bytes(model_bytes(name))
+    tokenizer = LoadTokenizer(path=tmp_path).build()
+    original = sentencepiece.SentencePieceProcessor(model_proto=model_bytes(name))
+    assert tokenizer.eos_id == original.eos_id()
+
+    @settings(database=None)
+    @given(parts=texts)
+    def law(parts):
+        text = "".join(parts)
+        ((ids, anchors),) = tokenizer.encode_batch([text])
+        assert ids.tolist() == original.encode(text)
+        assert (anchors[1:] >= anchors[:-1]).all()
+
+    law()
+    for spelled in ("<unk>", "<s>", "</s>", "<0x41>", "<0x0A>", "<0x4<0x41>>"):  # they are text
+        for text in (f"<tag>{spelled}", f"a\n\n{spelled}[x]{spelled}<tag>b", f"a<{spelled}>\n0x"):
+            ((ids, _),) = tokenizer.encode_batch([text])
+            assert ids.tolist() == original.encode(text)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"model_type": "char"}, "type is CHAR"),
+        ({"model_type": "bpe", "treat_whitespace_as_suffix": True}, "writes spaces as suffixes"),
+        ({"model_type": "unigram", "user_defined_symbols": ["<tag>"]}, "user-defined symbols"),
+    ],
+)
+def test_a_model_without_an_exact_form_is_refused(options, told, model_bytes, tmp_path):
+    path = tmp_path / "tokenizer.model"
+    path.write_bytes(model_bytes(str(options), **options))
+    with pytest.raises(DataError, match=rf"tokenizer.model: .*{told}.*, which no fast tokenizer"):
+        LoadTokenizer(path=path).build()
+
+
+def test_a_damaged_model_or_conversion_is_refused(model_bytes, tmp_path, monkeypatch):
+    data = model_bytes("bpe")
+    for broken in (data[:1000], b"", b"\xff" * 50, b"{}"):
+        (tmp_path / "tokenizer.model").write_bytes(broken)
+        with pytest.raises(DataError, match=r"tokenizer\.model: not a SentencePiece model"):
+            LoadTokenizer(path=tmp_path).build()
+    (tmp_path / "tokenizer.model").write_bytes(data)
+    reversed_ = lambda *given: merges(*given)[::-1]  # noqa: E731
+    monkeypatch.setattr(sentencepiece_model, "merges", reversed_)
+    with pytest.raises(DataError, match="not exact: SentencePiece gives other ids"):
+        LoadTokenizer(path=tmp_path).build()
+
+
+def ranks_of(fast):
+    """Ranks {bytes: rank} as tiktoken has them, of a trained byte-level BPE."""
+    alphabet = byte_alphabet()
+    definition = json.loads(fast.to_str())["model"]
+    ranks = {bytes([byte]): byte for byte in range(256)}
+    for left, right in definition["merges"]:
+        ranks.setdefault(bytes(map(alphabet.__getitem__, left + right)), len(ranks))
+    return ranks
+
 
 def copied(name):
     return type(kind(name)).from_str(kind(name).to_str())
 
 
+@pytest.mark.hypothesis
+@pytest.mark.parametrize("name", ["gpt2", "cl100k", "o200k"])
+def test_a_tiktoken_file_gives_the_ids_of_tiktoken(name, tmp_path, in_small_parts):
+    ranks = ranks_of(kind("o200k"))
+    path = tmp_path / f"{name}_base.tiktoken"
+    path.write_text(lines_of(ranks))
+    assert read_ranks(path) == ranks
+    tokenizer = LoadTokenizer(path=path).build()
+    assert tokenizer.places.search("a\nb c").start() == (2 if "00k" in name else 1)
+    assert tokenizer.spelling is not None
+    assert LoadTokenizer(path=path, pattern=r"\w+|\W").build().places is None
+    original = tiktoken.Encoding(
+        name, pat_str=PATTERNS[name], mergeable_ranks=ranks, special_tokens={}
+    )
+
+    @settings(database=None)
+    @given(parts=texts)
+    def law(parts):
+        text = "".join(parts)
+        ((ids, _),) = tokenizer.encode_batch([text])
+        assert ids.tolist() == original.encode_ordinary(text)
+        assert tokenizer.decode(ids) == text
+
+    law()
+
+
 PRINTED = {"tokenizer.json": lambda: kind("gpt2").to_str()}
+RANKS = {bytes([byte]): byte for byte in range(256)}
+
+
+def lines_of(ranks):
+    return "".join(f"{base64.b64encode(token).decode()} {rank}\n" for token, rank in ranks.items())
 
 
 def configured(text):
@@ -41,6 +183,7 @@ def configured(text):
     ("files", "options", "told"),
     [
         ({}, {"path": "no"}, "no such tokenizer file or folder"),
+        ({}, {}, "contains none of tokenizer.json, tokenizer.model"),
         ({"tokenizer.json": "{}"}, {}, "not a fast tokenizer"),
         (PRINTED, {"eos": "[NO]"}, r"eos=\[NO\] is not in the vocabulary"),
         (PRINTED, {"bos": "document"}, r"name it as bos_token in tokenizer_config\.json, or"),
@@ -51,15 +194,21 @@ def configured(text):
             {},
             r"added token '<end>' must have id 5, was: \d+",
         ),
-        ({"spiece.model": "", "a.txt": ""}, {}, r"must be or contain a tokenizer\.json; transf"),
-        ({"a.tiktoken": ""}, {"path": "a.tiktoken"}, r"save_pretrained\(FOLDER\)"),
+        ({"a.tiktoken": lines_of(RANKS)}, {}, "set corpus.tokenizer.pattern to one of gpt2, r50k"),
+        ({"a.tiktoken": lines_of(RANKS)}, {"pattern": "("}, "pattern must be a regular expression"),
+        ({"gpt2.tiktoken": "YQ==\n"}, {}, "line 1: not BASE64 RANK"),
+        ({"gpt2.tiktoken": "\nYQ== x\n"}, {}, "line 2"),
+        ({"gpt2.tiktoken": "!! 3\n"}, {}, "line 1"),
+        ({"gpt2.tiktoken": "YQ== 0\n"}, {}, "no rank for the byte 0"),
+        ({"gpt2.tiktoken": lines_of(RANKS | {b"aa": 7})}, {}, "two tokens have the same rank"),
     ],
 )
 def test_what_is_no_tokenizer_is_refused(tmp_path, files, options, told):
     for name, text in files.items():
         (tmp_path / name).write_text(text if isinstance(text, str) else text())
+    name = next((name for name in files if name.endswith("tiktoken")), "")
     with pytest.raises(DataError, match=told):
-        LoadTokenizer(**{**options, "path": tmp_path / options.get("path", "")}).build()
+        LoadTokenizer(**{**options, "path": tmp_path / options.get("path", name)}).build()
 
 
 def test_documents_end_as_in_the_prepared_data_of_the_folder(tmp_path):
