@@ -209,6 +209,7 @@ def test_a_resumed_run_is_one_run_of_wandb_with_each_step_once(smoke, offline):
     assert json.loads(sent["row_length"]) == 64
     assert {"commit", "changed", "torch", "python"} <= json.loads(sent["bipe"]).keys()
     assert wandb_steps(run) == [1, 2, 3, 4, 5, 6]
+    assert list(run.glob("wandb/offline-run-*/files/media/images/figures/loss_*.png"))
     assert same_weights(run, pretrain(*smoke, "steps=6", "validate_every=2", "name=plain"))
 
 
@@ -283,6 +284,7 @@ def test_tensorboard_has_the_steps_of_the_training(smoke, caplog):
     assert [event.step for event in written.Scalars("validation/loss")] == [3, 6]
     for event in written.Scalars("train/loss"):
         assert event.value == pytest.approx(rows[event.step]["loss"])
+    assert written.Images("figures/loss")[0].step == 6
     assert "row_length: 64" in (run / "tensorboard" / "hparams.yaml").read_text()
     of_csv = read_numbers(run / "csv" / "version_0" / "metrics.csv")
     losses = {row["step"]: row["train/loss"] for row in of_csv if row.get("train/loss")}
@@ -325,7 +327,7 @@ def test_trackio_continues_its_run(smoke, monkeypatch, tmp_path):
         def finish(self):
             self.finished = True
 
-    monkeypatch.setitem(sys.modules, "trackio", SimpleNamespace(init=Run))
+    monkeypatch.setitem(sys.modules, "trackio", SimpleNamespace(init=Run, Image=lambda x: x.shape))
     monkeypatch.setattr("train.commands.before.needs.find_spec", lambda name: name)
     monkeypatch.delenv("TRACKIO_DIR", raising=False)
     words = (*smoke, "logger=trackio", "steps=2", "log_every=1")
@@ -337,6 +339,7 @@ def test_trackio_continues_its_run(smoke, monkeypatch, tmp_path):
     assert all(each.finished and each.how["config"]["row_length"] == 64 for each in runs)
     lines = [line for each in runs for line in each.lines]
     assert [step for step, values in lines if "train/loss" in values] == [1, 2]
+    assert [values for step, values in lines if "figures/loss" in values]
 
 
 def test_a_logger_may_not_replace_the_metrics_of_the_run(smoke, caplog):

@@ -15,7 +15,8 @@ import logging
 import math
 import os
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -27,7 +28,7 @@ from lightning.pytorch.loggers.logger import rank_zero_experiment
 
 from bipe.build import PARTIAL, build
 from train.config.sections import LOGGER
-from train.disk.files import read_json, write_whole
+from train.disk.files import read_json, read_lines, read_numbers, write_whole
 from train.disk.manifest import redacted
 from train.errors import ConfigError
 
@@ -99,6 +100,18 @@ class Trackio(Logger):
         self.experiment.log(dict(metrics), step=step)
 
     @rank_zero_only
+    def log_image(self, key: str, images: Sequence[Any], step: int | None = None) -> None:
+        """Log matplotlib figures."""
+        import numpy
+        import trackio
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+        for image in images:
+            canvas = FigureCanvasAgg(image)
+            canvas.draw()
+            self.experiment.log({key: trackio.Image(numpy.asarray(canvas.buffer_rgba()))}, step)
+
+    @rank_zero_only
     def finalize(self, status: str) -> None:
         if self._run is not None:
             self._run.finish()
@@ -151,7 +164,11 @@ class Loggers:
         return [logger for _, logger in self._guards]
 
     def close(self, *, failed: bool) -> None:
-        """End the loggers and the runs of clients."""
+        """Draw the curves of a run that did not fail, and end the runs of clients."""
+        if self._guards and not failed and rank_zero_only.rank == 0:  # type: ignore[attr-defined]
+            figures, step = figures_of(self._folder)
+            for guard, logger in self._guards:
+                guard(_draw, logger, figures, step)
         for guard, logger in self._guards:
             guard(logger.finalize, "failed" if failed else "success")
         for guard, run in self._clients:  # Lightning leaves them to the whole process
@@ -266,3 +283,63 @@ def _log_others(
 def _log_redacted(method: Callable[..., Any], params: Any, *args: Any, **kwargs: Any) -> None:
     params = params if isinstance(params, Mapping) else vars(params)
     method(redacted(params), *args, **kwargs)
+
+
+def _draw(logger: Any, figures: Mapping[str, Any], step: int) -> None:
+    if hasattr(logger, "log_image"):
+        for name, figure in figures.items():
+            logger.log_image(name, [figure], step=step)
+    elif hasattr(getattr(logger, "experiment", None), "add_figure"):  # TensorBoard's writer
+        for name, figure in figures.items():
+            logger.experiment.add_figure(name, figure, step)
+        logger.experiment.close()
+
+
+Lines = Mapping[str, Sequence[tuple[float, float]]]
+_INCHES, _DPI = (6.0, 3.6), 120
+_MOST_LINES = 12
+
+
+def figures_of(folder: Path) -> tuple[dict[str, Any], int]:
+    """Return matplotlib figures of the curves of a run, and its last step."""
+    rows = read_numbers(folder / "metrics.csv")
+    losses = {"training": _points(rows, "loss"), "validation": _points(rows, "validation_loss")}
+    places = [name for name in (rows[0] if rows else ()) if name.startswith("loss/token/")]
+    by_place = {name.rpartition("/")[2] + "+": _points(rows, name) for name in places}
+    subjects: dict[str, tuple[str, Lines]] = {
+        "loss": ("loss, nats per token", losses),
+        "loss_by_token_index": ("loss, by token index in the document", by_place),
+        "perplexity": ("perplexity", _evaluated(folder / "evaluation.jsonl")),
+    }
+    figures = {
+        f"figures/{name}": _figure(lines, y_name=y_name)
+        for name, (y_name, lines) in subjects.items()
+        if any(lines.values())
+    }
+    return figures, int(rows[-1]["step"]) if rows else 0
+
+
+def _points(rows: Iterable[Mapping[str, Any]], name: str) -> list[tuple[float, float]]:
+    return [(row["step"], row[name]) for row in rows if row.get(name) is not None]
+
+
+def _evaluated(path: Path) -> Lines:
+    curves: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for row in read_lines(path):
+        if row.get("measure") == "perplexity" and row.get("step") and row.get("value"):
+            curves[f"{row.get('source')}, {row.get('length')}"].append((row["step"], row["value"]))
+    return curves
+
+
+def _figure(lines: Lines, *, y_name: str) -> Any:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=_INCHES, dpi=_DPI, layout="constrained")
+    axes = figure.subplots()
+    curves = {name: points for name, points in lines.items() if points}
+    for name, points in list(curves.items())[:_MOST_LINES]:
+        axes.plot(*zip(*sorted(points), strict=True), label=name, marker="." * (len(points) < 30))
+    axes.set_xlabel("step")
+    axes.set_ylabel(y_name)
+    axes.legend(fontsize="small", frameon=False)
+    return figure
