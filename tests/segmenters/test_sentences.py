@@ -6,6 +6,7 @@ languages have quotes in quotes (BIPE_FUZZ=20000 reads more of them).
 
 import json
 import os
+import string
 from pathlib import Path
 from unittest.mock import patch
 
@@ -159,6 +160,15 @@ def test_what_is_remembered_is_what_was_decided():
 def test_a_pause_in_armenian_before_a_number_is_the_same_in_a_long_text():
     text = "\u0561\u0562\u0563... 21 \u0561\u0562\u0563: " * 400
     assert sentence_rules.sentence_ends(text) == slow_ends(text)
+
+
+@pytest.mark.parametrize("word", ["a.m", "word", "Co", "X", "U.S", "z", "Jr", "sta", "3"])
+@pytest.mark.parametrize("next_word", [False, True])
+def test_letters_that_are_foreseen_alike_are_decided_each(word, next_word):
+    for letter in string.ascii_letters + string.digits:
+        text = f"He said that he saw it {word}. {letter}ord it is."
+        fast = sentence_rules.sentence_ends(text, next_word=next_word)
+        assert fast == slow_ends(text, next_word=next_word), letter
 
 
 def test_what_was_foreseen_is_forgotten_before_it_is_too_much(monkeypatch):

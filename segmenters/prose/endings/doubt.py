@@ -89,7 +89,8 @@ class Doubt:
         habits: Habits,
         language: str = ANY,
     ) -> None:
-        self.run, self.gap, self.following, self.spaced, self.emoji, self.unmarked = signs
+        self.run, self.gap, _, self.spaced, self.emoji, self.unmarked = signs
+        self.following = text[place]
         self.text, self.start, self.place, self.last = text, start, place, last
         self.next_word, self.habits, self.language = next_word, habits, language
         self.before = text[start - 1 : start]

@@ -62,11 +62,13 @@ _LONGEST_GLUED = 3
 def is_bracketed(text: str, start: int, last: int) -> bool:
     """Return whether a bracket of Chinese or Japanese that the sentence opened is open."""
     first = max(last, start - _BRACKET_WINDOW)
-    return any(
-        text.find(opener, first, start) > text.rfind(closer, first, start)
-        and (opener != "(" or is_wide(text, start))
-        for opener, closer in _CJK_BRACKETS
-    )
+    for opener, closer in _CJK_BRACKETS:
+        opened = text.find(opener, first, start)
+        if opened >= 0 and (
+            opened > text.rfind(closer, first, start) and (opener != "(" or is_wide(text, start))
+        ):
+            return True
+    return False
 
 
 def _is_bracketed(doubt: Doubt) -> bool:

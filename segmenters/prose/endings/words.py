@@ -35,10 +35,15 @@ _OMISSION = re.compile(r"(?:^|(?<=[^.]\s))\.(?: ?\.){2}$")
 _OMISSION_WINDOW = 8
 _ONLY_BEFORE_NAME = word_lists.BEFORE_NAME - word_lists.BOUND_BEFORE.keys()
 _SHORTENED = word_lists.BEFORE_NAME | word_lists.MAY_END | word_lists.CLIPPED
+_KNOWN = frozenset(
+    word.lower()
+    for words in (_SHORTENED, word_lists.AFTER, word_lists.BEFORE_NUMBER, word_lists.INITIALS)
+    for word in words
+)
 # A word behind an open bracket that is no longer than this is abbreviated: "(angl. James)".
 _LONGEST_IN_BRACKETS = 6
 # Parts of abbreviations ("dr.phil"), and units behind a number ("15 mill. kroner").
-_LONGEST_PART, _LONGEST_UNIT = 5, 4
+_LONGEST_PART, LONGEST_UNIT = 5, 4
 # A word in small letters that is no longer may be an abbreviation that no list has.
 _LONGEST_DOUBTFUL = 3
 # Letters of Latin, Greek and Cyrillic that are not vowels; y is one in some languages.
@@ -72,7 +77,7 @@ def ends_before_lower(doubt: Doubt) -> bool:
     if word in word_lists.SHORT_WORDS:
         return True
     return (is_plain(word) or _is_foreign(doubt, word)) and not (
-        len(word) <= _LONGEST_UNIT and _is_counted(doubt.text, doubt.start - len(word))
+        len(word) <= LONGEST_UNIT and _is_counted(doubt.text, doubt.start - len(word))
     )
 
 
@@ -104,6 +109,9 @@ def _is_indic(letter: str) -> bool:
 def always_ends(word: str) -> bool:
     """Return whether a period behind this word ends a sentence, whatever is around it."""
     if word.isalpha():
+        short = len(word) <= _LONGEST_ITEM or word.isupper()
+        if not short and word.isascii() and word.lower() not in _KNOWN:
+            return True  # most words
         bare = word
     else:
         word = without_article(word)
