@@ -89,6 +89,7 @@ def nothing_known(monkeypatch):
 def test_a_run_is_trained_and_evaluated_where_nothing_is_known_of_the_machine(
     smoke, bipe, finished, nothing_known, caplog, monkeypatch
 ):
+    caplog.set_level("INFO", "bipe")
     monkeypatch.setattr("train.fit.handover.card", broken(KeyError("card")))
     run = pretrain(*smoke)
     assert "has no card: 'card'" in caplog.text and not (run / runs.MODEL / "README.md").exists()
