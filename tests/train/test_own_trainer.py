@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 from unittest import mock
 
 import lightning
@@ -26,6 +27,7 @@ from tests.train.studies import pretrain, quiet_trainer
 from train.data.rows.choices import Curriculum, Mixture, Packing
 from train.data.rows.datamodule import LMDataModule
 from train.data.rows.loader import RowLoader
+from train.disk.files import read_numbers
 from train.errors import ConfigError, DataError
 from train.fit.checkpoints import checkpoints
 from train.fit.module import LMModule, Training
@@ -71,11 +73,11 @@ def rows_of(data, **options):
     return LMDataModule(**{"folder": data, **sizes, **options})
 
 
-def module_of(run, **options):
+def module_of(run, kind=LMModule, **options):
     """The module of a run from its checkpoint's hyperparameters, with fresh weights."""
     read = LMModule.load_from_checkpoint(checkpoints(run / CHECKPOINTS)[0])
     plain = {**read.hparams["training"], **options}
-    return LMModule(read.hparams["decoder"], plain)
+    return kind(read.hparams["decoder"], plain)
 
 
 def trainer_of(folder, **options):
@@ -330,3 +332,40 @@ def test_rows_of_all_kinds_are_built_again_from_their_hyperparameters(data):
     assert again.hparams == rows.hparams
     assert again.state_dict() == rows.state_dict()
     assert re.search(r"/data$", again.hparams["folder"])
+
+
+class Scheduled(LMModule):
+    """Has a scheduler of its own, as a list of dictionaries or not."""
+
+    how: tuple[str, dict] | None = ("step", {})
+
+    def configure_optimizers(self):
+        optimizer = torch.optim.SGD(self.parameters(), lr=1.0)
+        if self.how is None:
+            return optimizer
+        interval, more = self.how
+        scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+        return [optimizer], [{"scheduler": scheduler, "interval": interval, **more}]
+
+
+def test_a_subclass_has_its_own_rate_and_schedule_or_none(command, data, tmp_path, monkeypatch):
+    for how, rates in ((("step", {}), [0.5**step for step in range(6)]), (None, [1.0] * 6)):
+        monkeypatch.setattr(Scheduled, "how", how)
+        module, logger = (
+            module_of(command, Scheduled),
+            CSVLogger(tmp_path, version=str(how is None)),
+        )
+        trainer_of(tmp_path, logger=logger, log_every_n_steps=1).fit(module, rows_of(data))
+        rows = read_numbers(Path(logger.log_dir) / "metrics.csv")
+        assert [row["train/lr"] for row in rows if row.get("train/lr")] == pytest.approx(rates)
+
+
+@pytest.mark.parametrize("how", [("epoch", {}), ("step", {"frequency": 2})])
+def test_a_schedule_that_no_step_would_follow_is_refused(how, command, data, tmp_path, monkeypatch):
+    monkeypatch.setattr(Scheduled, "how", how)
+    with pytest.raises(ConfigError, match=r"ExponentialLR .* at each step, .* 'interval': 'step'"):
+        trainer_of(tmp_path).fit(module_of(command, Scheduled), rows_of(data))
+    several = lambda module: [torch.optim.SGD(module.parameters(), lr=1.0) for _ in range(2)]  # noqa: E731
+    monkeypatch.setattr(Scheduled, "configure_optimizers", several)
+    with pytest.raises(ConfigError, match="must return one optimizer, returned: 2"):
+        trainer_of(tmp_path).fit(module_of(command, Scheduled), rows_of(data))

@@ -91,6 +91,10 @@ class Adaptation:
     lora: Mapping[str, Any] | None = None
 
 
+class _Planned(torch.optim.lr_scheduler.LambdaLR):
+    """The schedule of Training; a scheduler of a subclass's own is none."""
+
+
 class LMModule(lightning.LightningModule):
     """Trains a `Decoder` to predict the next token, under any `lightning.Trainer`.
 
@@ -193,7 +197,7 @@ class LMModule(lightning.LightningModule):
         )
         # A function: of another callable, a checkpoint would keep the plan.
         schedule = lambda step: self.options.schedule(step)  # noqa: E731
-        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, schedule)
+        scheduler = _Planned(optimizer, schedule)
         return [optimizer], [{"scheduler": scheduler, "interval": "step"}]
 
     def on_fit_start(self) -> None:
@@ -204,9 +208,19 @@ class LMModule(lightning.LightningModule):
         self.losses = StepLosses.of(self.model, rows) if is_ours else None
 
     def on_train_start(self) -> None:
-        """Follow the schedule from here, where a checkpoint has the rate of the plan before."""
-        for group in self.trainer.optimizers[0].param_groups:
-            group["lr"] = group["initial_lr"] * self.options.schedule(self.global_step)
+        """Refuse what a step would not do; follow the schedule, not that of a checkpoint."""
+        if (count := len(self.trainer.optimizers)) != 1:
+            raise ConfigError(f"configure_optimizers must return one optimizer, returned: {count}")
+        for plan in self.trainer.lr_scheduler_configs:
+            if (plan.interval, plan.frequency, plan.reduce_on_plateau) != ("step", 1, False):
+                raise ConfigError(
+                    f"{type(plan.scheduler).__name__} of configure_optimizers must be stepped at "
+                    f"each step, was: every {plan.frequency} {plan.interval}; return it as "
+                    "{'scheduler': ..., 'interval': 'step'}, or step it in a hook of your own"
+                )
+            if isinstance(plan.scheduler, _Planned):
+                for group in self.trainer.optimizers[0].param_groups:
+                    group["lr"] = group["initial_lr"] * self.options.schedule(self.global_step)
 
     # A step
 
@@ -230,7 +244,8 @@ class LMModule(lightning.LightningModule):
             self.optimizers().step()  # type: ignore[union-attr]  # Lightning's, which counts
             optimizer.zero_grad()
         loss = self._count(batch, step, norm)
-        self.lr_schedulers().step()  # type: ignore[union-attr]
+        for plan in self.trainer.lr_scheduler_configs:
+            plan.scheduler.step()  # type: ignore[call-arg]  # never one of a plateau
         return loss
 
     def loss(self, batch: Batch) -> Tensor:
