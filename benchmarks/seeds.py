@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.workers import parser_of, write
+from train.fit.checkpoints import Place
 from train.report.load import load
 from train.report.table import Arm, Results
 
@@ -46,7 +47,7 @@ def arms(results: Results, named: dict[str, list[Path]]) -> dict[str, Arm]:
 
 def summary(named: dict[str, list[Path]]) -> dict[str, Any]:
     """Return all cells, by source, arm and length, with the machine and what was measured how."""
-    results = load([folder for listed in named.values() for folder in listed])
+    results = load(Place.of(folder) for listed in named.values() for folder in listed)
     found = arms(results, named)
     first = next(iter(found.values()))
     cells = results.cells("perplexity")

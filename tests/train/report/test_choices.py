@@ -8,6 +8,7 @@ from itertools import product
 
 import pytest
 
+from benchmarks import seeds
 from tests.train.report.conftest import run
 from tests.train.report.test_sections import shown
 from train.evals.rows import FILE, Journal, Row
@@ -194,3 +195,18 @@ def test_variants_of_a_model_are_compared_by_one_measurement(make):
     said = shown(make.results(one), "stretch")
     assert "none: 11.0" in said and "yarn: 12.0" in said and "none: 33.0" in said
     assert f"RoPE, prose, by {WAYS[2]}: another measurement" in said and WAYS[0] not in said
+
+
+def test_arms_are_compared_seed_by_seed_in_the_terminal(make, capsys):
+    factors = {"rope": 1.0, "bipe": 0.9}
+    words = []
+    for name, factor in factors.items():
+        made = [
+            make.run(bilevel=name == "bipe", seed=seed, factor=factor, name=f"{name}_{seed}")
+            for seed in range(3)
+        ]
+        words.append(f"{name}=" + ",".join(map(str, make.folders(*made))))
+    assert seeds.main(words) == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"prose: perplexity .*\n  rope +512: [\d.]+ \[[\d., ]+\]", printed)
+    assert len(re.findall(r"  bipe +512: .*%", printed)) == 2
