@@ -104,7 +104,7 @@ def cuts_from_ends(ends: Iterable[int] | npt.ArrayLike, length: int) -> Cuts:
         if found[0] == 0 and found[-1] == length:
             return np.array(found, np.int64)
     if isinstance(ends, np.ndarray | array):
-        places = np.asarray(ends, dtype=np.int64)
+        places = np.array(ends, dtype=np.int64)
     else:
         places = np.fromiter(ends, dtype=np.int64)  # type: ignore[arg-type]
     if places.size and not (places[1:] > places[:-1]).all():

@@ -178,6 +178,13 @@ def test_what_was_foreseen_is_forgotten_before_it_is_too_much(monkeypatch):
     assert foresight.foresight(False, "xx").size <= 8
 
 
+def test_of_long_runs_of_signs_and_spaces_nothing_is_kept():
+    for size in range(200, 210):
+        text = f"It was so.{' ' * size}Then it ended{'!' * size} So it was."
+        assert sentence_rules.sentence_ends(text) == slow_ends(text)
+    assert max(map(len, foresight.foresight(False, "xx"))) <= foresight._LONGEST
+
+
 def decided(texts):
     """The names of the rules that decide at some place of the texts."""
     both = [Sentences(next_word=next_word) for next_word in (False, True)]

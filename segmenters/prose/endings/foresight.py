@@ -17,8 +17,8 @@ from segmenters.prose.endings.table import ENDS
 from segmenters.prose.endings.words import LONGEST_UNIT, always_ends, is_exclaimed, is_plain
 
 GO_ON, END, ASK = range(3)
-# So many words are kept for all signs together.
-_MOST = 1 << 16
+# So many words are kept for all signs together, and signs of so many characters.
+_MOST, _LONGEST = 1 << 16, 32
 # A word of which the tables say what they say of all plain ones.
 _PLAIN = "sentence"
 # Characters that no rule tells apart before it asks for more, but for one "I", by one of them.
@@ -67,11 +67,11 @@ def _foreseen(doubt: _Near, table: Table) -> bool | Table:
 class Words(dict[str, "bool | Table"]):
     """What is foreseen of the words in front of some signs."""
 
-    def __init__(self, sight: Signs, all_signs: Foresight) -> None:
-        self.signs, self.all_signs = sight, all_signs
-        self.is_blank = is_blank_line(sight.gap)
-        following = sight.following
-        self.before_capital = sight.gap and following.isalnum() and not following.islower()
+    def __init__(self, signs: Signs, all_signs: Foresight) -> None:
+        self.signs, self.all_signs = signs, all_signs
+        self.is_blank = is_blank_line(signs.gap)
+        following = signs.following
+        self.before_capital = signs.gap and following.isalnum() and not following.islower()
 
     def __missing__(self, word: str) -> bool | Table:
         if self.is_blank:
@@ -102,12 +102,14 @@ class Foresight(dict[str, Words]):
         self.next_word, self.language, self.size = next_word, language, 0
 
     def __missing__(self, text: str) -> Words:
-        self.make_room()
         if alike := _ALIKE.get(text[-1]):
-            self[text] = words = self[text[:-1] + alike]
-            return words
-        run = text[:-1].rstrip()
-        self[text] = words = Words(Signs(run, text[len(run) : -1], text[-1]), self)
+            words = self[text[:-1] + alike]
+        else:
+            run = text[:-1].rstrip()
+            words = Words(Signs(run, text[len(run) : -1], text[-1]), self)
+        if len(text) <= _LONGEST:
+            self.make_room()
+            self[text] = words
         return words
 
     def verdicts(self, text: str, starts: Iterable[int], places: Iterable[int]) -> Iterator[int]:
