@@ -16,13 +16,12 @@ import itertools
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from segmenters.align import DOCUMENT, SEGMENT
-from train.data.preparing.statistics import DOCUMENT_EDGES, Lengths
+from train.data.preparing.statistics import DOCUMENT_EDGES, Lengths, tally
 from train.data.store.shards import DataSet
 from train.evals.texts import spelled
 
@@ -46,18 +45,17 @@ def source_statistics(
     pieces: the bytes of each id; None: no separators. separator_tokens: read for them, per split.
     least: fewest documents of a bin that is compared.
     """
-    counted, lengths = Counted(), Lengths()
+    counted = Counted()
     separators = None if pieces is None else Separators(pieces)
     for data in splits:
-        counted.add(data)
+        counted.add_split(data)
         if separators is not None:
             separators.add(data, limit=separator_tokens)
-    lengths.merge(counted.state())
     return {
         "documents": len(counted.tokens),
         "tokens": int(counted.tokens.sum()),
         "segments": int(counted.segments.sum()),
-        **lengths.summary(),
+        **counted.summary(),
         "growth": growth(counted.tokens, counted.segments) if len(counted.tokens) else None,
         "distance": _distances(counted, least),
         "separators": separators.summary() if separators is not None else None,
@@ -65,8 +63,7 @@ def source_statistics(
 
 
 def _distances(counted: Counted, least: int) -> dict[str, Any]:
-    documents = [number for number, _ in counted.state()]
-    compared = [index for index, number in enumerate(documents) if number >= least]
+    compared = [index for index, number in enumerate(counted.documents) if number >= least]
     rows = histograms([counted.lengths[index] for index in compared])
     pairs: list[dict[str, Any]] = [
         {
@@ -86,18 +83,14 @@ def _distances(counted: Counted, least: int) -> dict[str, Any]:
     }
 
 
-@dataclass(slots=True)
-class Counted:
-    """Lengths of documents and segments in tokens, the end-of-document token included.
+class Counted(Lengths):
+    """Lengths also of documents, in tokens, and their segments: int64 [documents] each."""
 
-    tokens, segments: int64 [documents]. lengths: counts of segment lengths, for each bin.
-    """
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens, self.segments = np.zeros(0, np.int64), np.zeros(0, np.int64)
 
-    tokens: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
-    segments: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
-    lengths: list[Counter[int]] = field(default_factory=lambda: [Counter() for _ in DOCUMENT_EDGES])
-
-    def add(self, data: DataSet, *, piece: int = PIECE) -> None:
+    def add_split(self, data: DataSet, *, piece: int = PIECE) -> None:
         """Count all documents of a split; piece: tokens read at once (at least a document)."""
         ends, first, begin = np.asarray(data.document_ends), 0, 0
         all_tokens, all_segments = [self.tokens], [self.segments]
@@ -109,26 +102,17 @@ class Counted:
             tokens, lengths = np.diff(stops, prepend=0), np.diff(starts, append=stops[-1])
             bins = _bins(tokens)[documents]
             for bin_ in np.unique(bins).tolist():
-                _tally(self.lengths[bin_], lengths[bins == bin_])
+                tally(self.lengths[bin_], lengths[bins == bin_])
             segments, there = np.bincount(documents, minlength=len(stops)), tokens > 0
             all_tokens.append(tokens[there])
             all_segments.append(segments[there])
             first, begin = last, int(ends[last - 1])
         self.tokens, self.segments = map(np.concatenate, (all_tokens, all_segments))
-
-    def state(self) -> list[Any]:
-        """Return documents and lengths of each bin, as `Lengths` has them."""
-        documents = np.bincount(_bins(self.tokens), minlength=len(DOCUMENT_EDGES)).tolist()
-        return list(zip(documents, (sorted(count.items()) for count in self.lengths), strict=True))
+        self.documents = np.bincount(_bins(self.tokens), minlength=len(DOCUMENT_EDGES)).tolist()
 
 
 def _bins(tokens: np.ndarray) -> np.ndarray:
     return np.asarray(np.searchsorted(DOCUMENT_EDGES, tokens, side="right") - 1)
-
-
-def _tally(counter: Counter[int], values: np.ndarray) -> None:
-    distinct, times = np.unique(values, return_counts=True)
-    counter.update(dict(zip(distinct.tolist(), times.tolist(), strict=True)))
 
 
 def growth(tokens: np.ndarray, segments: np.ndarray) -> dict[str, Any]:
@@ -233,8 +217,8 @@ class Separators:
         there = last >= first
         self._blank += int((~there).sum())
         last = last[there]
-        _tally(self._ends, text.characters[visible[last]])
-        _tally(self._all, text.characters[visible])
+        tally(self._ends, text.characters[visible[last]])
+        tally(self._all, text.characters[visible])
         lines = np.cumsum(text.characters == 0x0A)
         behind = np.append(visible[1:], len(text.characters) - 1)
         gaps = lines[behind] > lines[visible] if len(visible) else np.zeros(0, bool)

@@ -72,27 +72,26 @@ class Lengths:
     """Counts of segment lengths (tokens) by document length; memory grows with distinct lengths."""
 
     def __init__(self) -> None:
-        self._documents = [0] * len(DOCUMENT_EDGES)
-        self._lengths: list[Counter[int]] = [Counter() for _ in DOCUMENT_EDGES]
+        self.documents = [0] * len(DOCUMENT_EDGES)
+        self.lengths: list[Counter[int]] = [Counter() for _ in DOCUMENT_EDGES]
 
     def add(self, marks: npt.NDArray[np.uint8]) -> None:
         starts = np.flatnonzero(marks & SEGMENT)
         bucket = bisect_right(DOCUMENT_EDGES, len(marks)) - 1
-        self._documents[bucket] += 1
+        self.documents[bucket] += 1
         if len(starts) <= _FEW:  # numpy takes longer to begin
             edges = [*starts.tolist(), len(marks)]
-            self._lengths[bucket].update(end - start for start, end in pairwise(edges))
-            return
-        lengths, times = np.unique(np.diff(starts, append=len(marks)), return_counts=True)
-        self._lengths[bucket].update(dict(zip(lengths.tolist(), times.tolist(), strict=True)))
+            self.lengths[bucket].update(end - start for start, end in pairwise(edges))
+        else:
+            tally(self.lengths[bucket], np.diff(starts, append=len(marks)))
 
     def state(self) -> list[Any]:
         return [[documents, sorted(lengths.items())] for documents, lengths in self._buckets()]
 
     def merge(self, state: list[Any]) -> None:
         for bucket, (documents, lengths) in enumerate(state):
-            self._documents[bucket] += documents
-            self._lengths[bucket].update(dict(lengths))
+            self.documents[bucket] += documents
+            self.lengths[bucket].update(dict(lengths))
 
     def summary(self) -> dict[str, Any]:
         bounds = pairwise([*DOCUMENT_EDGES, None])
@@ -107,11 +106,16 @@ class Lengths:
             for (edge, above), (documents, lengths) in zip(bounds, self._buckets(), strict=True)
             if documents
         ]
-        overall = _distribution(sum(self._lengths, Counter()))
+        overall = _distribution(sum(self.lengths, Counter()))
         return {"tokens_per_segment": overall, "by_document_length": buckets}
 
     def _buckets(self) -> Iterator[tuple[int, Counter[int]]]:
-        return zip(self._documents, self._lengths, strict=True)
+        return zip(self.documents, self.lengths, strict=True)
+
+
+def tally(counter: Counter[int], values: npt.NDArray[Any]) -> None:
+    distinct, times = np.unique(values, return_counts=True)
+    counter.update(dict(zip(distinct.tolist(), times.tolist(), strict=True)))
 
 
 class Shares:
