@@ -6,11 +6,12 @@ import lightning
 import pytest
 
 from tests.train.studies import EACH_STEP, curve, notes_of, same_weights
+from train.commands.during.states import state_of
 from train.errors import RunError
 from train.fit import runs
 from train.fit.checkpoints import find_place
 from train.fit.checkpoints.reading import load_place
-from train.fit.record import read_sessions, state_of
+from train.fit.record import read_sessions
 
 OWN = "allowed_targets=[tests]"
 # Checkpoints of few steps, so that the one of the end is written for it.

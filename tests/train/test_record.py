@@ -10,9 +10,10 @@ import yaml
 
 from bipe.checkpoint import write_config
 from train.cli import main
+from train.commands.during.states import find_states, state_of
 from train.disk.lock import locked
 from train.fit import runs
-from train.fit.record import command_line, find_states, state_of
+from train.fit.record import command_line
 
 CONFIG = {"steps": 10, "seed": 0}
 WORDS = ["bipe", "pretrain", "out=a b"]

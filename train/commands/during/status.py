@@ -5,13 +5,15 @@ also while they are written, and loads no torch. Exit status: 0, or 2 if there i
 """
 
 import datetime
+import json
 import re
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from train.commands.during.states import State, find_states
 from train.errors import RunError
-from train.fit.record import State, as_json, find_states
 from train.words import Words
 
 _DEFAULT = "runs"
@@ -28,7 +30,7 @@ def main(words: Words) -> None:
         raise RunError(f"{missing}: there is no such folder")
     states = [state for place in places for state in find_states(place, verify=words.has("verify"))]
     if words.has("json"):
-        print(as_json(states))
+        print(json.dumps([asdict(state) for state in states], indent=1, allow_nan=False))
     elif states:
         _show(states)
     else:

@@ -192,7 +192,7 @@ def describe(
     texts = [document.text for document in chain.from_iterable(samples.values())]
     tokenizer = corpus.tokenizer.build(lambda characters: texts)
     chosen = ", ".join(f"{key}={value}" for key, value in request["tokenizer"].items())
-    done = len(list((out / folder.PART).glob("parts/*/*/part.json")))
+    done = len(folder.done_parts(out / folder.PART))
     state = f"{counted(done, 'part')} of a run that was stopped" if done else "no data"
     if (there := folder.finished(out)) is not None:
         same = "the same" if there["request"] == request else "another"

@@ -43,6 +43,7 @@ WHOLE = "whole"
 _OLD = "old"
 INSTALL = "install.json"
 PLAN = "plan.json"  # of the parts in progress
+RESULT = "part.json"  # of a part that is done
 LOCK = "lock"
 
 Folders = str | Path | Sequence[str] | Mapping[str, str]
@@ -129,10 +130,15 @@ def workplace(out: Path) -> Iterator[Path]:
         try:
             yield part
         finally:
-            if not any(part.glob("parts/*/*/part.json")) and not (part / INSTALL).exists():
+            if not done_parts(part) and not (part / INSTALL).exists():
                 shutil.rmtree(part, ignore_errors=True)
                 if ours and not any(out.iterdir()):
                     out.rmdir()
+
+
+def done_parts(part: Path) -> list[Path]:
+    """Return the results of the parts that are done in a workplace."""
+    return list(part.glob(f"parts/*/*/{RESULT}"))
 
 
 def tidy(out: Path) -> None:
