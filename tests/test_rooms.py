@@ -97,8 +97,8 @@ PUBLIC = {
 # wherever in the file the import is. The longest name that fits decides where a file belongs.
 FLOORS = {
     "segmenters": """
-        places fields random_numbers checks wording base align registry levels controls prose code
-        proofs documents turns streaming show token_files
+        places fields random_numbers asked checks wording base align registry levels controls prose
+        code proofs documents turns streaming show token_files
     """,
     "bipe": """
         arguments build sealing positions bias rotation loss cache random_positions
@@ -114,6 +114,7 @@ FLOORS = {
 SHORT = 60
 REASONS = {
     "bipe/__main__.py": "the console script",
+    "segmenters/asked.py": "a property of two rooms",
     "segmenters/checks.py": "checks that all segmenters share",
     "segmenters/prose/endings/habits.py": "how sentences begin, which has nothing to do with",
     "segmenters/prose/endings/language.py": "the language of a text",

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from functools import cached_property
 from itertools import islice
 from typing import Final, NamedTuple
 
+from segmenters.asked import Asked
 from segmenters.documents import detection_table as table
 from segmenters.documents.signs import Head, Sign
 
@@ -59,10 +59,10 @@ class Rule(NamedTuple):
 
 def detect(text: str) -> Detection | None:
     """Return the kind of a text and the rule that decided it; None for prose."""
-    head = text.removeprefix("\ufeff")[:_HEAD]
-    if not _is_plain(head):
-        evidence = Evidence(head)
-        for name, kind, when in RULES:
+    evidence = Evidence(text.removeprefix("\ufeff")[:_HEAD])
+    if not _is_plain(evidence):
+        plain = evidence.plain is evidence and not table.ALL.may_match(evidence)
+        for name, kind, when in _OF_NO_SIGN if plain else RULES:
             if (matched := when(evidence)) is not None:
                 line = evidence.line_of(matched)
                 return Detection(kind, name, line)
@@ -84,7 +84,7 @@ def kind_of_paper(text: str) -> str:
 class Evidence(Head):
     """What rules ask for about a text; each is counted once, when first asked for."""
 
-    @cached_property
+    @Asked
     def plain(self) -> Evidence:
         """Return the text without what is fenced, which is an example."""
         if "```" not in self.text and "~~~" not in self.text:
@@ -100,12 +100,12 @@ class Evidence(Head):
         line = self.text.count("\n", 0, max(0, self.text.find(matched.strip()))) + 1
         return f"{shown if len(shown) <= _SHOWN else shown[:_SHOWN] + '...'}, line {line}"
 
-    @cached_property
+    @Asked
     def lines(self) -> int:
         """Return how many lines are not blank."""
         return len(self.firsts) - self.firsts.count("")
 
-    @cached_property
+    @Asked
     def code(self) -> int:
         """Return how many lines only code has."""
         has_sign = any(sign in self.text for sign in table.IN_CODE)
@@ -121,7 +121,7 @@ class Evidence(Head):
         )
         return _rows(table.CODE, rows)
 
-    @cached_property
+    @Asked
     def said(self) -> Evidence:
         """Return the text without its lines of comments."""
         if not self._comment_rows:
@@ -131,7 +131,7 @@ class Evidence(Head):
             rows[number] = ""
         return Evidence("\n".join(rows))
 
-    @cached_property
+    @Asked
     def _comment_rows(self) -> list[int]:
         """Return the numbers of the lines of comments."""
         if self.begins.isdisjoint(table.COMMENT_BEGINS):
@@ -147,7 +147,7 @@ class Evidence(Head):
         """Return how many lines are comments."""
         return len(self._comment_rows)
 
-    @cached_property
+    @Asked
     def written(self) -> str:
         """Return what is no comment, without formulas and addresses between its words."""
         text = self.said.text
@@ -155,12 +155,12 @@ class Evidence(Head):
             return table.INSERTED.sub("", text)
         return table.WITHOUT_ADDRESSES.sub("", text) if "$" in text or "://" in text else text
 
-    @cached_property
+    @Asked
     def visible(self) -> int:
         """Return how many characters are visible outside of comments."""
         return _visible(self.written)
 
-    @cached_property
+    @Asked
     def is_worded(self) -> bool:
         """Return whether nearly all of it is lines of several words with few signs between them.
 
@@ -168,11 +168,12 @@ class Evidence(Head):
         """
         size = len(self.text) - self.text.count("\n")
         worded = sum(len(row) for row in self.rows if row.count(" ") >= _SEVERAL)
-        odd = sum(map(self.text.count, table.ODD_IN_PROSE))
+        data = self.text.encode("utf-8", "surrogatepass")
+        odd = len(data) - len(data.translate(None, table.ODD_IN_PROSE))
         spaced = self.text.count(" ") >= _LEAST_SPACED * size
         return worded >= _WORDED * size and odd <= _MOST_ODD * size and spaced and size > 0
 
-    @cached_property
+    @Asked
     def running(self) -> float:
         """Return the share of these that is running text."""
         if self.said.is_worded:
@@ -184,17 +185,17 @@ class Evidence(Head):
         running = sum(_visible(match.group()) for match in matches)
         return running / max(self.visible, 1)
 
-    @cached_property
+    @Asked
     def is_dense(self) -> bool:
         return _dense(self.code, self.lines)
 
-    @cached_property
+    @Asked
     def is_packed(self) -> bool:
         """Return whether it holds code on few lines."""
         wanted = _SHARE_OF_SIGNS * max(len(self.text), _LEAST_SIGNED)
         return sum(map(self.text.count, ";{}")) >= wanted
 
-    @cached_property
+    @Asked
     def is_code(self) -> bool:
         """Return whether it is code or settings rather than text that people write."""
         if self.running < _MOST_CODE and self.visible >= _LEAST_VISIBLE:
@@ -220,16 +221,16 @@ class Evidence(Head):
         units = self.lines + len(table.SENTENCE_END.findall(self.text))
         return steps >= max(_LEAST_STEPS, units) * share
 
-    @cached_property
+    @Asked
     def best(self) -> tuple[str, int]:
         """Return the format of which there are most signs, and its points."""
         points = dict.fromkeys(table.FORMATS, 0)
-        for kind, rows in table.FORMATS.items():
+        for kind, rows in table.FORMATS.items() if table.POINTS.may_match(self) else ():
             for weight, sign in rows:
                 points[kind] += weight * sign.times_in(self)
         return max(points.items(), key=lambda row: row[1])
 
-    @cached_property
+    @Asked
     def is_certain(self) -> bool:
         """Return whether a format of running text has so many points that code may be in it."""
         best, points = self.best
@@ -238,7 +239,7 @@ class Evidence(Head):
             return True
         return best == "rst" and not self.plain.code and bool(table.DIRECTIVE.search(self.text))
 
-    @cached_property
+    @Asked
     def columns(self) -> str | None:
         """Return the first row of a table: its rows have as many tabs, semicolons or commas."""
         shown = (row for row in islice(self.rows, len(self.rows) - 1) if row.strip())
@@ -251,14 +252,16 @@ class Evidence(Head):
         return None
 
 
-def _is_plain(head: str) -> bool:
+def _is_plain(whole: Evidence) -> bool:
     """Return whether the beginning of a text is running text without signs of any other kind."""
-    whole = Evidence(head)
+    head = whole.text
     first = whole if len(head) <= _FIRST_LOOK else Evidence(head[:_FIRST_LOOK])
     if not first.chars.isdisjoint("\\$") or "```" in first.text or "~~~" in first.text:
         return False
     return (
-        not any(sign.find(first.text) for sign in table.ALL if sign.needs(first))
+        not (
+            table.ALL.may_match(first) and any(sign.search(first) is not None for sign in table.ALL)
+        )
         and first.best[1] <= 1
         and first.code == 0
         and _speakers(first) is None
@@ -311,7 +314,7 @@ def _solution(evidence: Evidence) -> str | None:
 
 def _answer(evidence: Evidence) -> str | None:
     """Return the answer with which a chain of thought ends."""
-    end = _last(table.ANSWER, evidence.text)
+    end = _last(table.ANSWER, evidence.text, table.OF_ANSWERS)
     if end is None or evidence.plain.is_dense or not evidence.has_steps(_SHARE_OF_STEPS):
         return None
     return end
@@ -326,9 +329,20 @@ def _conclusion(evidence: Evidence) -> str | None:
     return end if evidence.has_steps(share) else None
 
 
-def _last(sign: re.Pattern[str], text: str) -> str | None:
-    """Return what a pattern matches at the end of a text."""
-    match = sign.search(text, max(0, len(text) - table.LONGEST_ANSWER))
+def _last(sign: re.Pattern[str], text: str, needs: Iterable[str] = ("",)) -> str | None:
+    """Return what a pattern matches at the end of a text, in its last line.
+
+    needs: the pattern matches only where one of these is, in any case.
+    """
+    start = text.rfind("\n", 0, len(text.rstrip())) + 1
+    start = max(start, len(text) - table.LONGEST_ANSWER)
+    # What else patterns take for small letters of ASCII: the first becomes two in small letters.
+    lower = text[start:].lower()
+    if not lower.isascii():
+        lower = lower.replace("i\u0307", "i").replace("\u0131", "i").replace("\u017f", "s")
+    if not any(need in lower for need in needs):
+        return None
+    match = sign.search(text, start)
     return match and match.group()
 
 
@@ -363,6 +377,8 @@ def _table(evidence: Evidence) -> str | None:
 
 def _stamps(evidence: Evidence) -> str | None:
     """Return the first time, if half of the first lines that are not indented begin with one."""
+    if len(evidence.rows) < _LEAST_RECORDS or _DIGITS.search(evidence.text) is None:
+        return None
     rows = [row for row in evidence.rows[:_RECORDS] if row.strip() and row[0] not in " \t"]
     dated = [row for row in rows if _DIGITS.search(row)]
     if len(dated) < max(_LEAST_RECORDS, len(rows) / 2):
@@ -405,6 +421,7 @@ RULES: Final = (
     Rule("log", "lines", _stamps),
     Rule("code", "code", _code),
 )
+_OF_NO_SIGN: Final = [rule for rule in RULES if rule.name not in {sign.name for sign in table.ALL}]
 
 
 def _dense(code: int, lines: int) -> bool:

@@ -9,12 +9,11 @@ from typing import Final
 
 from segmenters.documents.signs import (
     Sign,
-    both,
+    Signs,
     either,
     first_words,
     first_words_in_any_case,
     has,
-    has_run,
     holds,
     line_begins,
     sign,
@@ -133,10 +132,10 @@ PROOFS: Final = (
     sign("Coq", "coq", 1,
         r"^[ \t]*+(?:(?:From [\w.]+ )?Require (?:Import|Export)\b[^\n]*\.|Qed\."
         r"|Proof\.(?: [a-z][^\n]{0,200}\. (?:Qed|Defined)\.)?)[ \t\r]*$",
-        both(has("."), first_words("From Require Qed Proof"))),
+        first_words("From Require Qed Proof")),
     sign("Coq definitions", "coq", 2,
         r"^[ \t]*+(?:Definition|Inductive|Fixpoint|Notation|Ltac)\b.*:=",
-        both(holds(":="), first_words("Definition Inductive Fixpoint Notation Ltac"))),
+        first_words("Definition Inductive Fixpoint Notation Ltac")),
     sign("manual page", "markup", 3,
         r"^[.'](?:TH|SH|SS|PP|LP|TP|IP|RS|RE|B|I|BR|IR|RB|nf|fi|br|sp|de|Dd|Dt|Os|Sh|Ss|Nm|Nd"
         r"|Pp|It|Bl|El|Bd|Ed|Fl|Ar|Op|Xr|so|\\\")(?:[ \t\r]|$)",
@@ -161,7 +160,7 @@ CHAINS: Final = (
     sign("numbered steps", "chain_of_thought", 2, r"^[*# \t]*+Step \d+", holds("Step ")),
 )
 # fmt: on
-ALL: Final = (*CERTAIN, *PROOFS, FENCES, COMMANDS, TAGS, *CHAINS)
+ALL: Final = Signs(*CERTAIN, *PROOFS, FENCES, COMMANDS, TAGS, *CHAINS)
 # "ANN: Then we ...", "[10:15] <ann> then": a name, and words in small letters. Behind a time, names
 # may also be numbers of telephones and begin with emoji; small letters of ASCII are levels of logs.
 SAID: Final = re.compile(
@@ -188,6 +187,7 @@ ANSWER: Final = re.compile(
     r"(?:\b(?:is|are|equals)\b|[=:])|^A(?:nswer)?:)[^\n]{1,80}\s*\Z",
     _LINES,
 )
+OF_ANSWERS: Final = ("answer", "result", "final", "outcome", "a:")  # one of them is in each
 CONCLUSION: Final = re.compile(
     r"(?i)^[ \t]*+(?:so|thus|hence|therefore|in the end|at the end|finally|in total|which means)"
     r"[, ][^\n]{1,160}\s*\Z",
@@ -238,17 +238,17 @@ FORMATS: Final[dict[str, tuple[tuple[int, Sign], ...]]] = {
                 r"\*\*(?<![\w*]\*\*)[^\s*][^*\n]{0,80}\*\*(?![\w*])|`(?<!``)[^`\n]{1,60}`(?![`_])",
                 either(holds("**"), has("`")))),
         (4, sign("markdown", "markdown", 1,
-                r"\A---[ \t]*\n(?=[\w-]{1,40}:)|^\|?[ \t]*:?-{3,}:?[ \t]*\|[-:| \t]*$",
-                holds("---"))),
+                r"^\|?[ \t]*:?-{3,}:?[ \t]*\|[-:| \t]*$|\A---[ \t]*\n(?=[\w-]{1,40}:)",
+                either(has("|"), first_words("---")))),
         (1, sign("markdown", "markdown", 1,
                 r"^[^\s=-][^\n]{1,80}\n(?:={3,80}|-{3,80})[ \t\r]*$|^#{1,6} \w",
-                either(has("#"), holds("\n===", "\n---")),
+                either(has("#"), first_words("=== ==== --- ----")),
             ),
         )),
     "rst": (
         (3, sign("rst", "rst", 1,
                 r"^[ \t]*+\.\. (?:[\w:-]{1,40}::|_[^\n:]{1,80}:|\[[\w#*]{1,20}\]|\|[^|\n]{1,40}\|)",
-                holds(".. "))),
+                first_words(".."))),
         (2, sign("rst", "rst", 1, r"``(?<!```)(?:[^`'\n]|'(?!')){1,80}+``(?!`)", holds("``"))),
         (1, sign("rst", "rst", 1, r"::[ \t]*\r?\n[ \t]*\r?\n[ \t]", holds("::"))),
         (3, sign("rst", "rst", 1,
@@ -256,12 +256,13 @@ FORMATS: Final[dict[str, tuple[tuple[int, Sign], ...]]] = {
                 holds(":`", ">`_"))),
         (1, sign("rst", "rst", 1,
                 r"^[^\s][^\n]{1,80}\n([=~^\"*+#.'-])\1{3,80}[ \t]*$",
-                has_run("=~^\"*+#.'-"),
+                first_words("==== ~~~~ ^^^^ \"\"\"\" **** ++++ #### .... '''' ----"),
             ),
         )),
 }
 
 # fmt: on
+POINTS: Final = Signs(*(row for rows in FORMATS.values() for _, row in rows))
 # What begins a block of reStructuredText at the left edge; docstrings of code have it too.
 DIRECTIVE: Final = re.compile(r"(?:\A|(?<=\n)[ \t]*\r?\n)\.\. [a-z][\w:-]{1,40}::(?=[ \t\r\n]|\Z)")
 
@@ -311,7 +312,7 @@ CODE: Final = re.compile(
     _LINES,
 )
 # Few of these are in prose.
-ODD_IN_PROSE: Final = "0123456789#$%&*+/<=>@[\\]^_`{|}~"
+ODD_IN_PROSE: Final = b"0123456789#$%&*+/<=>@[\\]^_`{|}~"
 # What a line of code begins with, or else holds; and what a comment begins with.
 _CODE_WORDS = """
     import from package using async def class func pub fn function public private static return

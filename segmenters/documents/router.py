@@ -128,8 +128,8 @@ def _opinions(
     """Yield (route or None, what decides, its value), the most decisive first."""
     if kind in ROUTES and kind not in ("prose", "code"):
         yield kind, "kind", kind
-    if name:
-        yield _of_name(name, text), "name", PurePosixPath(name).name
+    if name and (route := _of_name(name, text)):
+        yield route, "name", PurePosixPath(name).name
     if fields:
         yield from _of_fields(fields, text, is_code=kind == "code")
     if language := registry.language_of_script(text):

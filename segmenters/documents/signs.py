@@ -5,10 +5,11 @@ patterns, of which most texts lack most.
 """
 
 import re
-from collections.abc import Callable
-from functools import cached_property
-from itertools import islice
+from collections.abc import Callable, Iterator
+from itertools import chain, islice
 from typing import Final, NamedTuple
+
+from segmenters.asked import Asked
 
 _LINES = re.MULTILINE
 # Characters that many texts lack.
@@ -23,84 +24,94 @@ class Head:
     def __init__(self, text: str) -> None:
         self.text = text
 
-    @cached_property
+    @Asked
     def chars(self) -> frozenset[str]:
         """Return which rare characters it has."""
-        return frozenset(char for char in _RARE if char in self.text)
+        text = self.text
+        return frozenset([char for char in _RARE if char in text])
 
-    @cached_property
+    @Asked
     def rows(self) -> list[str]:
         """Return its lines, without their ends."""
         return self.text.split("\n")
 
-    @cached_property
+    @Asked
     def firsts(self) -> list[str]:
         """Return the first word of each line, or the signs in front of it; "" of a blank line."""
         return [match[1] if match else "" for match in map(_FIRST_WORD.match, self.rows)]
 
-    @cached_property
+    @Asked
     def words(self) -> frozenset[str]:
         """Return the first words of all lines."""
         return frozenset(self.firsts)
 
-    @cached_property
+    @Asked
     def capitals(self) -> frozenset[str]:
         """Return the first words of all lines in capitals."""
         return frozenset(map(str.upper, self.words))
 
-    @cached_property
+    @Asked
     def begins(self) -> frozenset[str]:
         """Return the characters with which the first words begin."""
         return frozenset(word[:1] for word in self.words)
 
 
-Need = Callable[[Head], bool]
+class Need(NamedTuple):
+    """What a text must hold for a pattern to match: at least one of these."""
+
+    chars: frozenset[str] = frozenset()  # rare ones
+    texts: tuple[tuple[str, str], ...] = ()  # a rare character of each, "" for none, and the text
+    words: frozenset[str] = frozenset()  # with which lines begin
+    capitals: frozenset[str] = frozenset()  # words, in any case
+    begins: frozenset[str] = frozenset()  # characters
+
+    def __call__(self, head: Head) -> bool:
+        """Return whether a text holds one."""
+        chars = head.chars
+        if not chars.isdisjoint(self.chars):
+            return True
+        for sign, text in self.texts:
+            if (not sign or sign in chars) and text in head.text:
+                return True
+        return not (
+            head.words.isdisjoint(self.words)
+            and head.begins.isdisjoint(self.begins)
+            and (not self.capitals or head.capitals.isdisjoint(self.capitals))
+        )
+
+
+ALWAYS: Final = Need()  # of patterns that match at the start of a text, where that costs little
 
 
 def has(signs: str) -> Need:
-    """Return whether a text has one of some rare characters."""
-    return lambda head: not head.chars.isdisjoint(signs)
+    """Return the need of one of some rare characters."""
+    return Need(chars=frozenset(signs))
 
 
 def first_words(words: str) -> Need:
-    """Return whether a line begins with one of some words."""
-    members = frozenset(words.split())
-    return lambda head: not head.words.isdisjoint(members)
+    """Return the need of a line that begins with one of some words."""
+    return Need(words=frozenset(words.split()))
 
 
 def first_words_in_any_case(words: str) -> Need:
-    members = frozenset(words.split())
-    return lambda head: not head.capitals.isdisjoint(members)
+    return Need(capitals=frozenset(words.split()))
 
 
 def line_begins(signs: str) -> Need:
-    """Return whether a line begins with one of some characters."""
-    return lambda head: not head.begins.isdisjoint(signs)
+    """Return the need of a line that begins with one of some characters."""
+    return Need(begins=frozenset(signs))
 
 
 def holds(*texts: str) -> Need:
-    """Return whether a text holds one of some texts."""
-    if len(texts) == 1:
-        return lambda head: texts[0] in head.text
-    return lambda head: any(text in head.text for text in texts)
-
-
-def has_run(signs: str) -> Need:
-    """Return whether a line below another begins with one of some characters four times."""
-    runs = [(sign, f"\n{sign * 4}") for sign in signs]
-    return lambda head: any(sign in head.chars and run in head.text for sign, run in runs)
+    return Need(texts=tuple((next(filter(text.count, _RARE), ""), text) for text in texts))
 
 
 def either(*needs: Need) -> Need:
-    return lambda head: any(need(head) for need in needs)
-
-
-def both(*needs: Need) -> Need:
-    return lambda head: all(need(head) for need in needs)
-
-
-def always(head: Head) -> bool:
-    return True
+    """Return the need of what any of some needs asks for."""
+    chars, texts, *others = zip(*needs, strict=True)
+    every = frozenset().union(*chars)
+    rest = tuple(row for row in dict.fromkeys(chain(*texts)) if every.isdisjoint(row[1]))
+    return Need(every, rest, *(frozenset().union(*each) for each in others))
 
 
 class Sign(NamedTuple):
@@ -113,9 +124,12 @@ class Sign(NamedTuple):
     needs: Need
     find: Callable[[str], re.Match[str] | None]  # the first match; of the start of a text at once
 
+    def may_match(self, head: Head) -> bool:
+        return self.needs is ALWAYS or self.needs(head)
+
     def search(self, head: Head) -> str | None:
         """Return the first match, or None."""
-        match = self.find(head.text) if self.needs(head) else None
+        match = self.find(head.text) if self.may_match(head) else None
         return match and match.group()
 
     def found(self, head: Head) -> str | None:
@@ -127,13 +141,32 @@ class Sign(NamedTuple):
 
     def times_in(self, head: Head) -> int:
         """Return how often the pattern matches; more than a few times count as these."""
-        return self._count(head, _MOST_TIMES) if self.needs(head) else 0
+        return self._count(head, _MOST_TIMES) if self.may_match(head) else 0
 
     def _count(self, head: Head, most: int) -> int:
         return sum(1 for _ in islice(self.pattern.finditer(head.text), most))
 
 
-def sign(name: str, kind: str, times: int, pattern: str, needs: Need = always) -> Sign:
+class Signs:
+    """Signs of which most texts have none, which one look tells."""
+
+    def __init__(self, *rows: Sign) -> None:
+        self.rows = rows
+        self.needs = either(*(row.needs for row in rows))
+        # An option of a pattern is for that one only.
+        at_start = (row.pattern.pattern for row in rows if row.needs is ALWAYS)
+        groups = (f"(?i:{each[4:]})" if each[:4] == "(?i)" else each for each in at_start)
+        self.at_start = re.compile("|".join(groups) or "(?!)", _LINES)
+
+    def __iter__(self) -> Iterator[Sign]:
+        return iter(self.rows)
+
+    def may_match(self, head: Head) -> bool:
+        """Return False only if no sign matches."""
+        return self.needs(head) or self.at_start.match(head.text) is not None
+
+
+def sign(name: str, kind: str, times: int, pattern: str, needs: Need = ALWAYS) -> Sign:
     compiled = re.compile(pattern, _LINES)
     anchored = pattern.removeprefix("(?i)").startswith(r"\A")
     find = compiled.match if anchored else compiled.search

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from segmenters import Auto, Coq, Lines, Mixed, Sentences, Stride, Turns, route
 from segmenters.code.tables import TABLES
 from segmenters.documents.detection import RULES, detect, looks_like
-from segmenters.documents.detection_table import ALL
-from segmenters.documents.detection_table import FORMATS as FORMATS_OF_TEXT
+from segmenters.documents.detection_table import ALL, POINTS
 from segmenters.documents.mixed import FORMATS
 from segmenters.documents.router import decide
 from segmenters.documents.signs import Head
@@ -112,15 +111,24 @@ def test_each_rule_decides_a_text_and_is_named():
 
 
 def missed(text):
-    """The signs that a text has without what they say they need."""
-    signs = (*ALL, *(sign for rows in FORMATS_OF_TEXT.values() for _, sign in rows))
-    head = Head(text)
-    return [sign.name for sign in signs if sign.find(text) and not sign.needs(head)]
+    """The signs that a text has without what they say they need, one by one or together."""
+    head, names = Head(text), []
+    for group in (ALL, POINTS):
+        passed = not group.may_match(Head(text))
+        for sign in group:
+            match = sign.pattern.search(text)
+            if match and (passed or sign.search(head) != match.group()):
+                names.append(sign.name)
+    return names
 
 
 @given(text=st.lists(st.sampled_from([*SIGNS_OF_TEXTS, "\n", " "]), max_size=30).map("".join))
 def test_a_sign_that_is_found_is_never_passed_over(text):
     assert missed(text) == []
+
+
+def test_a_table_below_its_first_line_is_markdown():
+    assert str(detect("a | b\n|---|---|\nc | d\n")) == "points of Markdown: |---|---|, line 2"
 
 
 def test_no_sign_of_a_sample_is_passed_over():

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator
-from typing import Any, Generic, NamedTuple, TypeVar, overload
+from typing import NamedTuple
 
+from segmenters.asked import Asked
 from segmenters.prose import signs
 from segmenters.prose.endings import ahead
 from segmenters.prose.endings.habits import Habits
@@ -30,26 +31,6 @@ _ELIDED = re.compile(r"(?:[dl]|\w{1,3}ll|un|qu)['\u2019](?=\w)", re.IGNORECASE)
 _LONGEST_ARTICLE = 3
 # Up to here are Latin, Greek, Cyrillic and Armenian.
 _ALPHABETS = "\u0590"
-
-T = TypeVar("T")
-
-
-class _Asked(Generic[T]):
-    """A property that is computed when it is first asked (functools.cached_property locks)."""
-
-    def __init__(self, compute: Callable[[Any], T]) -> None:
-        self.compute, self.name, self.__doc__ = compute, compute.__name__, compute.__doc__
-
-    @overload
-    def __get__(self, doubt: None, kind: type) -> _Asked[T]: ...
-    @overload
-    def __get__(self, doubt: object, kind: type) -> T: ...
-    def __get__(self, doubt: object | None, kind: type) -> _Asked[T] | T:
-        if doubt is None:
-            return self
-        value: T = self.compute(doubt)
-        doubt.__dict__[self.name] = value
-        return value
 
 
 class Signs(NamedTuple):
@@ -101,41 +82,41 @@ class Doubt:
         """Return whether white space is before the signs, as in tokenised text, or nothing."""
         return not self.before or self.before.isspace()
 
-    @_Asked
+    @Asked
     def attached(self) -> str:
         """Return what is between the last space and the signs."""
         return self.tail.rpartition(" ")[2]
 
-    @_Asked
+    @Asked
     def words(self) -> list[str]:
         """Return what is before the word, its last word apart; then the word with its openers."""
         return self.tail.rsplit(None, 2)
 
-    @_Asked
+    @Asked
     def raw(self) -> str:
         """Return the word before the signs, with what opens before it; empty if there is none."""
         return self.words[-1] if self.words else ""
 
-    @_Asked
+    @Asked
     def behind_period(self) -> bool:
         """Return whether a period is before the signs, or before the character before them."""
         return self.text.find(".", max(0, self.start - 2), self.start) >= 0
 
-    @_Asked
+    @Asked
     def earlier(self) -> list[str]:
         return self.words[:-1]
 
-    @_Asked
+    @Asked
     def previous(self) -> str:
         """Return the word before the word; empty if the window ends there."""
         return self.words[-2] if len(self.words) > 1 else ""
 
-    @_Asked
+    @Asked
     def bare_previous(self) -> str:
         """Return the word before the word, without brackets that open."""
         return self.previous.lstrip("([")
 
-    @_Asked
+    @Asked
     def word(self) -> str:
         """Return the word before the signs, without what opens before it and its article."""
         word = self.raw
@@ -143,22 +124,22 @@ class Doubt:
             word = word.lstrip(OPENERS)
         return without_article(word)
 
-    @_Asked
+    @Asked
     def lower(self) -> str:
         return self.word.lower()
 
-    @_Asked
+    @Asked
     def upper(self) -> bool:
         """Return whether the next character may start a sentence: a capital or a quote."""
         return self.following.isupper() or self.following in QUOTES
 
-    @_Asked
+    @Asked
     def enough(self) -> bool:
         """Return whether enough was said for a sentence."""
         start, last = self.start, self.last
         return start - last > WINDOW or len(self.text[last:start].split()) > _FEW_WORDS
 
-    @_Asked
+    @Asked
     def starts(self) -> bool | None:
         """Return whether the next word often starts a sentence; None: it is not read."""
         if not self.next_word:
@@ -166,12 +147,12 @@ class Doubt:
         begins = self.upper or self.following.islower()
         return begins and ahead.starts_sentence(self.text, self.place)
 
-    @_Asked
+    @Asked
     def is_inserted(self) -> bool:
         """Return whether the signs are in a bracket that is still open: "(cf. No. 5. It"."""
         return is_inserted(self.text, self.start, self.place, self.last)
 
-    @_Asked
+    @Asked
     def small(self) -> int:
         """Return by how many small letters outnumber capitals at starts of sentences."""
         return self.habits.small(self.start)
@@ -182,7 +163,7 @@ class Doubt:
             return self.language in codes
         return not self.languages.isdisjoint(codes)
 
-    @_Asked
+    @Asked
     def languages(self) -> frozenset[str]:
         """Return the languages that the text shows."""
         return languages(self.text, self.start)
