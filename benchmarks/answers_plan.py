@@ -214,7 +214,7 @@ def _runs(study: str, arms: Iterable[str], *seeds: int, tokens: int | None = Non
 def _study_a() -> Iterator[Run]:
     four = ("natural", "newline", "shuffled", "flat")
     yield from _runs("A", four, 0, 1)
-    yield from _runs("A", ("newline_latex", "rope_inside"), 0)
+    yield from _runs("A", ("rope_inside", "newline_latex"), 0)
     lengths = ("stride_16", "longest_16", "stride_32", "stride_8", "longest_32", "stride_64")
     yield from _runs("A", (*lengths, "stride_4"), 0)
     finer = ("latex_displays", "latex_lines", "latex_clauses", "latex_longest_16")

@@ -193,7 +193,7 @@ def counted_notes(
     where = f"rows of {length} tokens of {rows.sets.folder}"
     say(
         f"{base.home} does not record the positions of its training; counted in {where}: "
-        f"{token / segment:.1f} tokens per segment, {segment} segments per row"
+        f"{token / segment:,.1f} tokens per segment, {segment} segments per row"
     )
     return {**base.notes, "positions": {**counts, "segment": {**counts["segment"], "rows": where}}}
 

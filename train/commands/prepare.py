@@ -59,7 +59,7 @@ def _print(prepared: Prepared, corpus: Corpus) -> Prepared:
         counts = ", ".join(f"{count:,} for {split}" for split, count in documents.items())
         print(
             f"  {name}: {counted(total, 'document')} ({counts}), {counted(tokens, 'token')}, "
-            f"{tokens / max(1, segments):.1f} tokens per segment"
+            f"{tokens / max(1, segments):,.1f} tokens per segment"
         )
         if split := stated.get("split"):
             print(f"    {split}")

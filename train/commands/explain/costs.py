@@ -75,19 +75,19 @@ def _row(decoder: DecoderConfig, time: int, allowed: tuple[str, ...], **path: An
 
 def _kept(decoder: DecoderConfig, time: int, path: Any, allowed: tuple[str, ...]) -> int:
     """Return the bytes of what autograd keeps of a row, but for the weights."""
-    sizes: dict[int, int] = {}
+    kept: dict[int, torch.UntypedStorage] = {}  # alive, so that no address is used again
 
     def keep(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        sizes[storage.data_ptr()] = storage.nbytes()
+        kept[storage.data_ptr()] = storage
         return tensor
 
     hooks = torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor)
     with torch.enable_grad(), hooks:
         model = _row(decoder, time, allowed, attention=path)
     for weight in (*model.parameters(), *model.buffers()):
-        sizes.pop(weight.untyped_storage().data_ptr(), None)
-    return sum(sizes.values())
+        kept.pop(weight.untyped_storage().data_ptr(), None)
+    return sum(storage.nbytes() for storage in kept.values())
 
 
 def _operations(decoder: DecoderConfig, time: int, allowed: tuple[str, ...]) -> int:

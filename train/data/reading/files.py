@@ -443,5 +443,5 @@ class Parquet(Rows, Files):
                 with parquet.ParquetFile(stored) as table:
                     yield table
             except arrow.ArrowException as fault:
-                detail = f"not a Parquet file: {fault}"
+                detail = f"not a Parquet file: {fault}".rstrip(".")
                 raise Bad(where=str(file), rule="not Parquet", detail=detail) from None
