@@ -199,6 +199,41 @@ def test_hyperparameters_are_plain_data_and_what_cannot_be_is_given_again(comman
     assert all(torch.equal(weights_of(read)[n], v) for n, v in weights_of(saved).items())
 
 
+class Tuned(LMModule):
+    """A subclass as in Lightning's manual, with an argument of its own."""
+
+    def __init__(self, decoder, training, *, weights=None, scale=1.0):
+        super().__init__(decoder, training, weights=weights)
+        self.save_hyperparameters()
+
+    def loss(self, batch):
+        return self.hparams.scale * super().loss(batch)
+
+
+@pytest.mark.oldest_lightning
+def test_a_subclass_that_saves_its_own_arguments_is_loaded(command, data, tmp_path):
+    plain = module_of(command)
+    config = DecoderConfig(**plain.hparams["decoder"])
+    module = Tuned(config, plain.options, weights=plain.model.state_dict(), scale=0.5)
+    trainer, path = trainer_of(tmp_path, max_steps=2), tmp_path / "saved.ckpt"
+    trainer.fit(module, rows_of(data))
+    trainer.save_checkpoint(path)
+    read = Tuned.load_from_checkpoint(path)
+    assert read.hparams.scale == 0.5 and read.options.as_plain() == plain.options.as_plain()
+    assert all(torch.equal(weights_of(read)[n], v) for n, v in weights_of(module).items())
+    assert LMModule.load_from_checkpoint(path).hparams == plain.hparams
+
+
+def test_a_module_that_torch_compiled_whole_is_refused_and_can_be_used_after(
+    command, data, tmp_path
+):
+    module = module_of(command)
+    with pytest.raises(ConfigError, match=r"torch.compile .* set compile=True of Training"):
+        trainer_of(tmp_path).fit(torch.compile(module), rows_of(data))
+    trainer_of(tmp_path).fit(module, rows_of(data))
+    assert same(module, command)
+
+
 def vars_of(options):
     return {name: getattr(options, name) for name in Training.__dataclass_fields__}
 
@@ -277,7 +312,7 @@ def test_rows_of_a_step_that_was_not_done_are_read_again(data, tmp_path):
         ({"gradient_clip_val": 1.0}, r"gradient_clip_val .*, was: 1.0; set clip of Training"),
         ({"limit_train_batches": 2}, r"limit_train_batches cannot be set, was: 2; .* set steps"),
         ({"overfit_batches": 1}, r"overfit_batches cannot be set, was: 1; .*limit"),
-        ({"max_steps": -1, "max_epochs": 1}, "max_steps must be set"),
+        ({"max_steps": -1, "max_epochs": 1}, r"max_steps must be set.*epoch_steps\(\).*, was: -1"),
         ({"strategy": ModelParallelStrategy()}, r"strategy must be .*ddp.*, was: ModelParallel"),
         ({"callbacks": [EarlyStopping("train/loss")]}, r"EarlyStopping .*val_check_interval=STEPS"),
         ({"precision": "16-true"}, r"precision must be 32-true or .*, was: 16-true"),
@@ -319,6 +354,25 @@ def test_weights_may_have_another_precision(precision, command, data, tmp_path):
     reference = module_of(command)
     trainer_of(tmp_path).fit(reference, rows_of(data))
     assert module.metrics["loss"] == pytest.approx(reference.metrics["loss"], rel=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"row_length": 0}, "row_length must be at least 1, was: 0"),
+        ({"row_length": 10**6}, r"row_length must be at most the training tokens .*, was: 1000000"),
+        ({"micro_batch": -1}, "micro_batch must be at least 1 or one of auto, was: -1"),
+        ({"micro_batch": 2.0}, "micro_batch must be int or one of auto, was: 2.0"),
+        ({"epochs": 0}, "epochs must be above 0"),
+        ({"seed": -1}, "seed must be 0 or more"),
+        ({"coarser": -1}, "coarser must be 0 or more"),
+        ({"validation_rows": -1}, "validation_rows must be 0 or more"),
+        ({"packing": {"strategy": "none"}}, "packing.strategy must be one of concat"),
+    ],
+)
+def test_rows_that_cannot_be_are_refused_when_they_are_made(options, told, data):
+    with pytest.raises(ConfigError, match=told):
+        rows_of(data, **options)
 
 
 def test_rows_of_all_kinds_are_built_again_from_their_hyperparameters(data):

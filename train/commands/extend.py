@@ -32,7 +32,7 @@ from bipe.build import PARTIAL, TARGET, find
 from bipe.extension import STRATEGY, Extension, Retrofit, Unrecorded, extend_config
 from train.commands import pretrain
 from train.commands.before import needs
-from train.commands.pretrain import fit_of, refuse_long_rows, rows_of
+from train.commands.pretrain import fit_of, rows_of
 from train.config import Config, slug
 from train.data.rows.datamodule import LMDataModule
 from train.data.rows.loader import RowLoader
@@ -132,7 +132,6 @@ def extend(config: Config, *, command: _Command = "extend") -> Path:
         return write_base(start, base, config, folder=folder, command=command)
     rows = rows_of(config)
     base.refuse_other_data(rows.sets)
-    refuse_long_rows(rows)
     share = _report_long_documents(rows, steps=config.steps, before=base.notes.get("row_length"))
     start = dataclasses.replace(start, notes={**start.notes, "long_documents": share})
     fit = fit_of(config, folder=folder, command=command, encoding=start.decoder.encoding)
@@ -187,7 +186,6 @@ def counted_notes(
     length = row_length or int(base.notes.get("row_length") or config.row_length)
     rows = rows_of(dataclasses.replace(config, row_length=length, rows=plain, epochs=None))
     base.refuse_other_data(rows.sets)
-    refuse_long_rows(rows)
     counts = _positions(rows)
     token, segment = (counts[name]["p99.9"] + 1 for name in ("token", "segment"))
     where = f"rows of {length} tokens of {rows.sets.folder}"

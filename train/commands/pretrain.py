@@ -37,7 +37,6 @@ def pretrain(config: Config) -> Path:
     config = settled(config)
     folder = Path(config.out) / (config.name or default_name(config))
     rows = rows_of(config)
-    refuse_long_rows(rows)
     start = Start(decoder=decoder_of(config, vocab_size=rows.vocab_size))
     return train_model(fit_of(config, folder=folder, command="pretrain"), start, rows=rows)
 
@@ -75,7 +74,6 @@ def check_trial(config: Config) -> None:
         optimizer_of(config.optimizer.built, [("one", torch.nn.Parameter(torch.zeros(1)))])
     if config.checkpoint is None:
         rows = rows_of(config)
-        refuse_long_rows(rows)
         decoder_of(config, vocab_size=rows.vocab_size)
 
 
@@ -160,14 +158,3 @@ def decoder_of(config: Config, *, vocab_size: int) -> DecoderConfig:
         scheme.rotation(Positions.from_marks(nothing, levels=levels_of(scheme)))
     with as_config_error("model."):
         return DecoderConfig(**sizes, encoding=dict(config.encoding))
-
-
-def refuse_long_rows(rows: LMDataModule) -> None:
-    """Raise ConfigError for rows longer than the training tokens of a source."""
-    for name in rows.source_names:
-        tokens = rows.sets.counts(name, "train")["tokens"]
-        if rows.row_length > tokens:
-            raise ConfigError(
-                f"row_length must be at most the training tokens of each source ({name}: "
-                f"{tokens}), was: {rows.row_length}"
-            )

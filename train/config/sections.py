@@ -14,7 +14,9 @@ from bipe.build import Of
 from train.config.calls import Call
 from train.data.rows.choices import (
     Budget,
+    Count,
     Curriculum,
+    MicroBatch,
     Mixture,
     Packing,
     PackingName,
@@ -61,7 +63,6 @@ LayerName = Literal["query", "key", "value", "output", "gate", "up", "down"]
 SplitName = Literal["train", "validation", "test"]
 ProtocolName = Literal["windows", "sliding", "last_k", "full_context", "bipe_blocks", "yarn"]
 
-Count = Annotated[int, Rule("at least 1", lambda value: value >= 1)]
 Candidates = Annotated[int, Rule("at least 2", lambda value: value >= 2)]
 Lengths = Annotated[list[int], Rule("numbers from 1 up", lambda value: min(value, default=0) >= 1)]
 Places = Annotated[str | list[str], Rule("at least one run", bool)]
@@ -83,7 +84,7 @@ class Rows:
     """How a run reads its data; conf/rows/concat.yaml explains each key."""
 
     global_batch: Count
-    micro_batch: Count | Literal["auto"]
+    micro_batch: MicroBatch
     sources: dict[str, float] | list[str] | None
     temperature: float | None
     max_epochs: float | None

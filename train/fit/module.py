@@ -6,6 +6,7 @@ step, rank), so that an exact resume needs only the step.
 """
 
 import contextlib
+import io
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -34,7 +35,7 @@ from train.fit.checkpoints.reading import read
 from train.fit.lora import add_lora
 from train.fit.optim import Schedule, SkippedSteps, optimizer_of, with_rate
 from train.fit.parallel.callbacks import refuse_callbacks, unswallowed
-from train.fit.parallel.sharded import Sharded, refuse_adapted, refuse_strategy
+from train.fit.parallel.sharded import Sharded, refuse_adapted, refuse_compiled, refuse_strategy
 from train.fit.watching.counts import IndexCounts, StepLosses, summary_of
 from train.fit.watching.metrics import Metrics
 
@@ -123,7 +124,8 @@ class LMModule(lightning.LightningModule):
         training = Training.from_plain(training) if isinstance(training, Mapping) else training
         if not isinstance(adaptation, Adaptation):
             adaptation = Adaptation(**(adaptation or {}))
-        self.save_hyperparameters(_hyperparameters(decoder, training, adaptation))
+        given = {"decoder": decoder, "training": training, "adaptation": adaptation}
+        self.save_hyperparameters(_plain(given))
         self.teacher = teacher  # in a tuple: no part of this module, which is saved
         how = {name: getattr(training, name) for name in ("attention", "recompute", "allowed")}
         with torch.device("meta") if sharded else contextlib.nullcontext():
@@ -162,6 +164,7 @@ class LMModule(lightning.LightningModule):
     def setup(self, stage: str) -> None:
         """Check that this module, its data and the trainer fit together."""
         self._resumes = stage == "fit"
+        refuse_compiled(self)
         refuse_strategy(self.trainer)
         sharded, shared = isinstance(self.trainer.strategy, Sharded), self.options.context_parallel
         lora = self._adaptation.lora is not None
@@ -204,8 +207,7 @@ class LMModule(lightning.LightningModule):
         if self.teacher is not None:
             self.teacher[0].to(self.device)
         rows = getattr(self.trainer, "datamodule", None)
-        is_ours = isinstance(rows, LMDataModule)
-        self.losses = StepLosses.of(self.model, rows) if is_ours else None
+        self.losses = StepLosses.of(self.model, rows) if isinstance(rows, LMDataModule) else None
 
     def on_train_start(self) -> None:
         """Refuse what a step would not do; follow the schedule, not that of a checkpoint."""
@@ -372,6 +374,8 @@ class LMModule(lightning.LightningModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["bipe"] = _FORMAT
+        # A subclass may have saved the objects themselves, which are no plain data.
+        checkpoint[self.CHECKPOINT_HYPER_PARAMS_KEY] = _plain(self.hparams)
         checkpoint["skipped_steps"] = self.skipped.state()
         checkpoint["indices"] = state = self.indices.state(self.trainer.strategy.root_device)
         checkpoint["positions"] = summary_of(state)  # for the notes of a model at this step
@@ -398,16 +402,16 @@ class LMModule(lightning.LightningModule):
         """Return the module of a checkpoint, also of one in shards; see Lightning's own."""
         if not Path(checkpoint_path).is_dir():
             return super().load_from_checkpoint(checkpoint_path, *args, **kwargs)
-        state = read(Path(checkpoint_path), weights_only=True)
-        module = cls(**{**state[cls.CHECKPOINT_HYPER_PARAMS_KEY], **kwargs})
-        module.load_state_dict(state["state_dict"])
-        return module
+        file = io.BytesIO()
+        torch.save(read(Path(checkpoint_path), weights_only=True), file)
+        file.seek(0)
+        return super().load_from_checkpoint(file, *args, **kwargs)
 
     def _count_clamped(self, at: Positions) -> None:
-        scheme = self.model.scheme
+        fed = self.model.scheme.fed() if isinstance(self.model.scheme, Fed) else {}
         beyond = [
             at.ids(level) >= each.table.num_embeddings
-            for level, each in (scheme.fed() if isinstance(scheme, Fed) else {}).items()
+            for level, each in fed.items()
             if isinstance(each, Learned) and level != "token"  # refused where rows are longer
         ]
         if beyond:
@@ -461,13 +465,16 @@ def _refuse_rows(module: LMModule, rows: LMDataModule) -> None:
         )
 
 
-def _hyperparameters(
-    decoder: DecoderConfig, training: Training, adaptation: Adaptation
-) -> dict[str, Any]:
-    """Return what `load_from_checkpoint` builds the module from."""
-    plain = {"decoder": describe(asdict(decoder)), "adaptation": describe(asdict(adaptation))}
-    with contextlib.suppress(TypeError):  # else it is given when the module is loaded
-        plain["training"] = training.as_plain()
+def _plain(hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a checkpoint holds, and `load_from_checkpoint` builds the module from."""
+    plain = {}
+    for name, value in hyperparameters.items():
+        if name in ("weights", "teacher"):  # not of the trained module
+            continue
+        with contextlib.suppress(TypeError):  # else it is given when the module is loaded
+            value = value.as_plain() if isinstance(value, Training) else value
+            ours = isinstance(value, DecoderConfig | Adaptation)
+            plain[name] = describe(asdict(value)) if ours else value
     return plain
 
 

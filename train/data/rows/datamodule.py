@@ -10,25 +10,29 @@ import hashlib
 import inspect
 import json
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import lightning
 
+from bipe.arguments import Rule
+from bipe.build import faults_of
 from segmenters.wording import counted
-from train.data.rows.choices import Curriculum, MicroBatch, Mixture, Packing, Stages
+from train.data.rows.choices import Count, Curriculum, MicroBatch, Mixture, Packing, Stages
 from train.data.rows.loader import Batch, RowLoader, ValidationLoader
 from train.data.rows.order import RowOrder
 from train.data.rows.packing import Rows
 from train.data.rows.sets import DataSets
 from train.data.store.folder import Folders
-from train.data.store.shards import Coarser, LevelWish
+from train.data.store.shards import NOT_NEGATIVE, Coarser, LevelWish
 from train.data.store.verify import data_faults
-from train.errors import DataError
+from train.errors import ConfigError, DataError
 
 log = logging.getLogger("bipe")
+_PASSES = Rule("above 0", lambda value: 0 < value < math.inf)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,25 +109,27 @@ class LMDataModule(lightning.LightningDataModule):
         folder: Folders,
         level: LevelWish | None = None,
         coarser: Coarser = 0,
-        row_length: int,
-        global_batch: int,
+        row_length: Count,
+        global_batch: Count,
         micro_batch: MicroBatch = "auto",
         packing: Packing | Mapping[str, Any] | None = None,
         mixture: Mixture | Mapping[str, Any] | None = None,
         curriculum: Curriculum | Mapping[str, Any] | None = None,
-        steps: int | None = None,
-        epochs: float | None = None,
+        steps: Count | None = None,
+        epochs: Annotated[float, _PASSES] | None = None,
         drop_last: bool = False,
         on_batch_change: Literal["refuse", "convert"] = "refuse",
-        seed: int = 0,
-        validation_rows: int = 256,
+        seed: Annotated[int, NOT_NEGATIVE] = 0,
+        validation_rows: Annotated[int, NOT_NEGATIVE] = 256,
         verify: bool = True,
-        context_parallel: int = 1,
+        context_parallel: Count = 1,
         replan: bool = False,
     ) -> None:
         given = locals()
         super().__init__()
         self.save_hyperparameters({name: _plain(given[name]) for name in _ARGUMENTS})
+        if faults := faults_of(self.hparams, LMDataModule, allowed=(), name="LMDataModule"):
+            raise ConfigError("; ".join(faults))
         if isinstance(curriculum, Mapping):
             curriculum = Curriculum(**curriculum)
         self.packing = Packing(**packing) if isinstance(packing, Mapping) else packing or Packing()
@@ -144,6 +150,12 @@ class LMDataModule(lightning.LightningDataModule):
         self.validation_rows, self.verify = validation_rows, verify
         self.context_parallel = context_parallel
         self.source_names, self.weights = self.sets.weights(self.asked)
+        for name in self.source_names if self.packing.prompt_level is None else ():
+            if row_length > (tokens := self.sets.counts(name, "train")["tokens"]):
+                raise ConfigError(
+                    f"row_length must be at most the training tokens of each source ({name}: "
+                    f"{tokens}), was: {row_length}"
+                )
         self._begin = 0  # the first row of the present fit
         self._order: RowOrder | None = None
         self._loader: RowLoader | None = None
@@ -360,7 +372,10 @@ def refuse_trainer(trainer: Any, *, validates: bool) -> None:
     validates: whether there are rows for it; else a callback must not wait for their loss.
     """
     if trainer.max_steps < 1:
-        raise DataError("trainer.max_steps must be set, since rows repeat without end")
+        raise DataError(
+            "trainer.max_steps must be set, since rows repeat without end (for epochs of "
+            f"LMDataModule, to its epoch_steps()), was: {trainer.max_steps}"
+        )
     limit = trainer.limit_train_batches  # 1 is one batch, and 1.0 all
     limited = (limit != 1.0 or isinstance(limit, int)) and not trainer.fast_dev_run
     for key, value, wrong, cure in (

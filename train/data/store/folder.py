@@ -46,7 +46,7 @@ PLAN = "plan.json"  # of the parts in progress
 RESULT = "part.json"  # of a part that is done
 LOCK = "lock"
 
-Folders = str | Path | Sequence[str] | Mapping[str, str]
+Folders = str | Path | Sequence[str | Path] | Mapping[str, str | Path]
 
 
 def finished(out: Path) -> dict[str, Any] | None:

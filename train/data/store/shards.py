@@ -18,11 +18,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from bipe.arguments import Rule
 from train.disk.files import checksum, differing, is_name, sha256
 from train.disk.manifest import load
 from train.errors import DataError
@@ -73,7 +74,10 @@ def file_faults(
 
 Marks = npt.NDArray[np.uint8]
 LevelWish = int | str | Sequence[str]
-Coarser = int | Sequence[LevelWish]  # further levels that are read: as many, or these
+NOT_NEGATIVE = Rule("0 or more", lambda value: value >= 0)
+Coarser = (
+    Annotated[int, NOT_NEGATIVE] | Sequence[LevelWish]
+)  # further levels that are read: as many, or these
 FORMAT = "bipe-shards"
 VERSION = 2
 MAX_LEVELS = 7  # the bits of a mark, a byte, besides that of documents

@@ -23,6 +23,7 @@ from lightning.pytorch.strategies import (
     ModelParallelStrategy,
     SingleDeviceStrategy,
 )
+from lightning.pytorch.utilities.compile import to_uncompiled
 from torch import Tensor, nn
 from torch.distributed.checkpoint.state_dict import (
     StateDictOptions,
@@ -224,3 +225,15 @@ def refuse_adapted(teacher: bool, lora: bool, *, sharded: bool, shared: bool) ->
         )
     if lora and sharded:
         raise ConfigError("extend.lora needs the whole model on each device: set trainer=ddp")
+
+
+def refuse_compiled(module: lightning.LightningModule) -> None:
+    """Raise ConfigError for torch.compile(module), which traces whole steps; take it back."""
+    try:
+        to_uncompiled(module)
+    except ValueError:  # it is not
+        return
+    raise ConfigError(
+        "torch.compile cannot be called on LMModule, whose steps are more than its model: set "
+        "compile=True of Training"
+    )
