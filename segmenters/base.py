@@ -191,18 +191,17 @@ class Segmenter(ABC):
         """
         if not isinstance(text, str):
             raise TypeError(f"text must be a str, was: {type(text).__name__}")
-        return self._why(text)
+        rulings = {ruling.place: ruling for ruling in self._why(text)}
+        rulings[len(text)] = Ruling(len(text), True, END_OF_TEXT)
+        return [rulings[place] for place in sorted(rulings) if 0 < place <= len(text)]
 
-    def _why(self, text: str) -> list[Ruling]:
-        """Return what `why` does: by default one rule for all cuts."""
-        return self.rulings(self.cut(text), self.rule or type(self).__name__)
+    def _why(self, text: str) -> Iterable[Ruling]:
+        """Return what `why` does, in any order; of those of one place the last counts.
 
-    @staticmethod
-    def rulings(cuts: Cuts, rule: str) -> list[Ruling]:
-        """Return the cuts of a text as what one rule decided, but for the end of the text."""
-        ends = cuts[1:].tolist()
-        inner = [Ruling(place, True, rule) for place in ends[:-1]]
-        return inner + [Ruling(place, True, END_OF_TEXT) for place in ends[-1:]]
+        0 and len(text) are optional. By default one rule made all cuts.
+        """
+        rule = self.rule or type(self).__name__
+        return [Ruling(place, True, rule) for place in self.cut(text).tolist()]
 
     @property
     def level_names(self) -> tuple[str, ...]:

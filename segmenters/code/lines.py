@@ -19,6 +19,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import PurePath
@@ -27,7 +28,6 @@ from typing import ClassVar
 import numpy as np
 
 from segmenters.base import (
-    END_OF_TEXT,
     Cuts,
     Machine,
     Meta,
@@ -219,21 +219,18 @@ class Lines(Segmenter):
             return haskell_lines.item_ends(text)
         return parsed.logical_ends(text, language)
 
-    def _why(self, text: str) -> list[Ruling]:
+    def _why(self, text: str) -> Iterable[Ruling]:
         """Return the rule at each line end; between lines, sentences end, or minified statements.
 
         A statement that is not read as such ends with each of its lines.
         """
-        cuts = self.cut(text)
-        ends, lines = cuts[1:].tolist(), character_ends(text)
+        ends, whole = self.cut(text).tolist(), set(character_ends(text).tolist())
         if self._language_for(text) is None:
-            return self.rulings(cuts, _LINE_END)
-        whole = set(lines.tolist())
+            return [Ruling(place, True, _LINE_END) for place in ends]
         between = _SENTENCE if self.prose else _MINIFIED
         rules = {place: Ruling(place, False, _INSIDE) for place in whole}
         rules |= {p: Ruling(p, True, _STATEMENT if p in whole else between) for p in ends}
-        rules |= {place: Ruling(place, True, END_OF_TEXT) for place in ends[-1:]}
-        return [rules[place] for place in sorted(rules)]
+        return rules.values()
 
     def machine(self) -> Machine:
         if self.granularity == "physical":

@@ -8,7 +8,7 @@ Levels(of=Lines(), longest="128 tokens")                  no line over 128 token
 
 import copy
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from segmenters.base import Cuts, Machine, Meta, Ruling, Segmenter, SegmenterError, cuts_from_ends
@@ -125,7 +125,7 @@ class Levels(Derived):
         """Return the cuts of each level of a text with tokens at these anchors (align.py)."""
         return self._bounded(text, anchors if self.in_tokens else None)
 
-    def _why(self, text: str) -> list[Ruling]:
+    def _why(self, text: str) -> Iterable[Ruling]:
         """Return the rules of the segmenter, and where the bound or the choice of levels does."""
         ends = self.cut(text)[1:].tolist()
         rules = {place: Ruling(place, True, f"longest={self.longest}") for place in ends}
@@ -135,7 +135,7 @@ class Levels(Derived):
                 rules[ruling.place] = Ruling(ruling.place, chosen, ruling.rule)
             else:
                 rules[ruling.place] = Ruling(ruling.place, False, "of a level that is left out")
-        return [rules[place] for place in sorted(rules)]
+        return rules.values()
 
     def _ends(self, text: str) -> Cuts:
         first = self._ranks[0] == 0 and self.longest is None

@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
-from segmenters.base import END_OF_TEXT, Machine, Ruling, Segmenter, Window
+from segmenters.base import Machine, Ruling, Segmenter, Window
 from segmenters.places import SPACE, past
 from segmenters.proofs.formulas import CODE, DISPLAY, PRICE, ROUND, ROW, SENTENCE, Formulas, Span
 from segmenters.proofs.items import Kinds, Stepwise
@@ -226,8 +226,7 @@ class ChainOfThought(Stepwise):
         telling.rulings = []
         telling.push(text)
         telling.close()
-        end = [Ruling(len(text), True, END_OF_TEXT)] if text else []
-        return [ruling for ruling in telling.rulings if 0 < ruling.place < len(text)] + end
+        return telling.rulings
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -21,7 +21,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import ClassVar, Final, Self
 
-from segmenters.base import END_OF_TEXT, Machine, Ruling, Segmenter, in_pieces
+from segmenters.base import Machine, Ruling, Segmenter, in_pieces
 from segmenters.places import nested_end
 from segmenters.proofs.scanning import Scanner, told
 
@@ -338,8 +338,7 @@ class Stepwise(Segmenter):
         if issubclass(reader, Scanner):
             return told(reader, self.machine(), text)
         return [
-            Ruling(place, True, END_OF_TEXT if place == len(text) else _sign_before(text, place))
-            for place in self.cut(text)[1:].tolist()
+            Ruling(place, True, _sign_before(text, place)) for place in self.cut(text)[1:].tolist()
         ]
 
     def _levels(self, text: str) -> tuple[Iterable[int], ...]:

@@ -14,7 +14,7 @@ from array import array
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Final, NamedTuple
 
-from segmenters.base import END_OF_TEXT, Machine, Ruling
+from segmenters.base import Machine, Ruling
 from segmenters.places import SPACE, past
 
 _LINE_ENDS = ("\n", "\r")
@@ -228,5 +228,5 @@ def told(reader: type[Scanner], machine: Machine, text: str) -> list[Ruling]:
     telling.rule, telling.rulings = "beginning of a step", []
     telling.push(text)
     telling.close()
-    end = [Ruling(len(text), True, END_OF_TEXT)] if text else []
-    return [ruling for ruling in telling.rulings if 0 < ruling.place < len(text)] + end
+    rulings: list[Ruling] = telling.rulings
+    return rulings

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import ClassVar
 
-from segmenters.base import END_OF_TEXT, Machine, Ruling, Segmenter
+from segmenters.base import Machine, Ruling, Segmenter
 from segmenters.checks import require_type
 from segmenters.documents.detection import looks_like
 from segmenters.documents.mixed import Mixed, versions_of
@@ -123,7 +123,7 @@ class Turns(Segmenter):
             _add(ends, [place, past(SPACE, text, body)] if kind == "head" else [place], first)
         return ends, turns
 
-    def _why(self, text: str) -> list[Ruling]:
+    def _why(self, text: str) -> Iterable[Ruling]:
         """Return the rules of the turns, and where turns begin."""
         ends, turns = self.cut(text)[1:].tolist(), set(self._levels(text)[1])
         rules = {place: Ruling(place, True, "head of a turn") for place in ends}
@@ -137,8 +137,7 @@ class Turns(Segmenter):
                     rules[place] = Ruling(place, place in rules, ruling.rule)
             body = end - 1
         rules |= {place: Ruling(place, True, "turn") for place in turns if place in rules}
-        rules |= {len(text): Ruling(len(text), True, END_OF_TEXT)} if text else {}
-        return [rules[place] for place in sorted(rules)]
+        return rules.values()
 
     def machine(self) -> Machine:
         if self.names:
