@@ -30,9 +30,9 @@ from bipe.attention.fused import (
     bias_row_attention,
     featured,
     kernel_backward,
-    kernel_dtype,
     kernel_forward,
     merged,
+    unfilled,
 )
 from bipe.bias import Row
 
@@ -177,7 +177,7 @@ def _banded(
     q: Tensor, k: Tensor, v: Tensor, row: Tensor, chunk: int, tolerance: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     first = first_keys(q, k, row, chunk=chunk, tolerance=tolerance)
-    out, log_sum = _like(q, v), q.new_empty(q.shape[:3], dtype=kernel_dtype(q))
+    out, log_sum = unfilled(q, v)
     for part in _parts(first, q, k, chunk):
         here, outputs = part.at(part.queries), []
         for keys, causal in part.passes():
@@ -192,7 +192,7 @@ def _exact(q: Tensor, k: Tensor, v: Tensor, row: Tensor, chunk: int, tolerance: 
     first = first_keys(q, k, row, chunk=chunk, tolerance=tolerance)
     lowest = int(first.min())
     k, v = repeat_heads(k[:, :, lowest:], v[:, :, lowest:], n_head=q.shape[1])
-    out, row, scale = _like(q, v), row[..., lowest:], q.shape[-1] ** -0.5
+    (out, _), row, scale = unfilled(q, v), row[..., lowest:], q.shape[-1] ** -0.5
     for part in _parts(first - lowest, q, k, chunk):
         here, outputs = part.at(part.queries), []
         q_row = part.bias(row, part.own, torch.float64)
@@ -206,7 +206,7 @@ def _exact(q: Tensor, k: Tensor, v: Tensor, row: Tensor, chunk: int, tolerance: 
 
 @_exact.register_fake
 def _(q, k, v, row, chunk, tolerance):  # type: ignore[no-untyped-def]
-    return _like(q, v)
+    return unfilled(q, v)[0]
 
 
 @torch.library.custom_op("bipe::banded_attention_backward", mutates_args=(), device_types="cpu")
@@ -239,17 +239,10 @@ def _banded_backward(
     return d_q, d_k.to(k.dtype), d_v.to(v.dtype)
 
 
-def _like(q: Tensor, width_of: Tensor) -> Tensor:
-    """Return an empty tensor like q, laid out [b, t, h, d], so that heads join without a copy."""
-    batch, head, time, _ = q.shape
-    return q.new_empty(batch, time, head, width_of.shape[-1]).transpose(1, 2)
-
-
 @_banded.register_fake
 def _(q, k, v, row, chunk, tolerance):  # type: ignore[no-untyped-def]
     chunks = -(-q.shape[2] // chunk)
-    log_sum = q.new_empty(q.shape[:3], dtype=kernel_dtype(q))
-    return _like(q, v), log_sum, torch.empty(chunks, q.shape[1], dtype=torch.int64)
+    return *unfilled(q, v), torch.empty(chunks, q.shape[1], dtype=torch.int64)
 
 
 @_banded_backward.register_fake

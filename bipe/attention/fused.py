@@ -144,6 +144,13 @@ def kernel_dtype(q: Tensor) -> torch.dtype:
     return torch.promote_types(q.dtype, torch.float32)
 
 
+def unfilled(q: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """Return output and log-sum-exp to fill, laid out [b, t, h, d]: heads join without a copy."""
+    batch, head, time, _ = q.shape
+    output = q.new_empty(batch, time, head, v.shape[-1]).transpose(1, 2)
+    return output, q.new_empty(q.shape[:3], dtype=kernel_dtype(q))
+
+
 def kernel_forward(
     q: Tensor, k: Tensor, v: Tensor, row: Tensor | None, *, causal: bool, scale: float | None = None
 ) -> tuple[Tensor, Tensor]:

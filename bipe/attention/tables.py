@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bipe.attention.eager import Keys, Queries, chunked_attention, repeat_heads
-from bipe.attention.fused import kernel_dtype, kernel_forward, merged
+from bipe.attention.fused import kernel_dtype, kernel_forward, merged, unfilled
 from bipe.bias import Bias, DistanceBias, LinearBias, TableBias
 
 CHUNK = 256  # queries
@@ -185,11 +185,9 @@ def _blocks(ids: list[_Ids], chunk: int, keys: int) -> Iterator[list[_Part]]:
 class _Fused(torch.autograd.Function):
     @staticmethod
     def forward(ctx, q, k, v, chunk, ids, *tables):  # type: ignore[no-untyped-def]
-        batch, head, time, _ = q.shape
-        out = q.new_empty(batch, time, head, v.shape[-1]).transpose(1, 2)
-        log_sum = q.new_empty(q.shape[:3], dtype=kernel_dtype(q))
+        out, log_sum = unfilled(q, v)
         # One buffer: fresh memory for each block would have to be mapped and cleared.
-        buffer = q.new_empty(head * chunk * max(chunk, KEYS), dtype=log_sum.dtype)
+        buffer = q.new_empty(q.shape[1] * chunk * max(chunk, KEYS), dtype=log_sum.dtype)
         for parts in _blocks(ids, chunk, KEYS):
             found: list[tuple[Tensor, Tensor]] = []
             for part in parts:

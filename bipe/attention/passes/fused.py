@@ -26,7 +26,7 @@ from torch.nn.attention.flex_attention import BlockMask
 
 from bipe.attention.eager import Attention, Keys, Queries
 from bipe.attention.flex import BLOCK, by_block, compiled, ordered, run, score_mod
-from bipe.attention.fused import kernel_backward, kernel_dtype, kernel_forward, merged
+from bipe.attention.fused import kernel_backward, kernel_dtype, kernel_forward, merged, unfilled
 from bipe.attention.passes.views import Range, View
 from bipe.bias import SeparableBias
 from bipe.positions import IDS
@@ -117,10 +117,7 @@ class _Fused(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, plan, *tensors):  # type: ignore[no-untyped-def]
-        q, v = tensors[0], tensors[2]
-        batch, head, time, _ = q.shape
-        out = q.new_empty(batch, time, head, v.shape[-1]).transpose(1, 2)
-        log_sum = q.new_empty(q.shape[:3], dtype=kernel_dtype(q))
+        out, log_sum = unfilled(tensors[0], tensors[2])
         for block in plan.blocks:
             outputs = []
             for part in block.parts:  # at least one: a query sees itself
