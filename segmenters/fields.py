@@ -47,8 +47,8 @@ def kept_fields(row: Mapping[str, Any], keys: Sequence[str], *, whole: bool) -> 
         elif dot and (nested := kept_fields(_mapping(row.get(outer)), [inner], whole=whole)):
             kept[outer] = _merged(kept.get(outer), nested)
     for field in NESTING_FIELDS:
-        there = _mapping(row[field]) if field in row else {}
-        if inside := {key: there[key] for key in keys if there and _is_short(there.get(key))}:
+        fields = _mapping(row.get(field))
+        if inside := {key: fields[key] for key in keys if _is_short(fields.get(key))}:
             kept[field] = _merged(kept.get(field), inside)
     return kept
 
@@ -74,8 +74,8 @@ def path_of(
     # Readers name rows like files ("part.jsonl:7"), so that not every suffix tells of the document.
     fields = texts(meta)
     suffix = suffix_of(fields)
-    names = (name, *(fields.get(field) for field in NAME_FIELDS), suffix and f"document{suffix}")
-    return next((one for one in names if one and known(one)), name)
+    paths = (name, *(fields.get(field) for field in NAME_FIELDS), suffix and f"document{suffix}")
+    return next((path for path in paths if path and known(path)), name)
 
 
 def suffix_of(fields: Mapping[str, str]) -> str | None:

@@ -17,6 +17,8 @@ Line ends stay, so that the lines are those of the text. All repeats are bounded
 """
 
 import re
+from collections.abc import Callable
+from functools import partial
 
 _ODD_SPACE = re.compile("[\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
 _ODD_BYTES = bytes(32 if code in b"\0\x1a\x1c\x1d\x1e\x1f" else code for code in range(256))
@@ -80,9 +82,11 @@ _WORD = re.compile(rb"[^\s]")
 _KEYWORD = b"class "
 
 
-def _plain(match: re.Match[bytes]) -> bytes:
-    """Return the expansion with letters for its pattern."""
-    return match[1] + match[2][:1] + b"x" * (len(match[2]) - 1)
+def _plain_bash(data: bytes) -> bytes:
+    """Return Bash with letters for what the grammar takes for something else."""
+    data = _HEREDOC.sub(lambda match: match[1] + _SIGN.sub(b"x", match[4]), data)
+    data = _ESCAPED.sub(lambda match: b" '" + _SIGN.sub(b"x", match[1]) + b"'", data)
+    return _IN_EXPANSION.sub(lambda m: m[1] + m[2][:1] + b"x" * (len(m[2]) - 1), data)
 
 
 def _plain_css(match: re.Match[bytes]) -> bytes:
@@ -113,23 +117,19 @@ def _without_macros(data: bytes) -> bytes:
     return b"".join((*parts, data[place:])) if parts else data
 
 
-def _instead(found: bytes, form: str) -> bytes:
+def _instead(macro: bytes, form: str) -> bytes:
     """Return blanks, or for a parameter a keyword and a name, and blanks on further lines."""
     if form == "blank":
-        return _WORD.sub(b" ", found)
-    space = 1 + len(found[1:]) - len(found[1:].lstrip())
-    name, end, more = found[space:].partition(b"\n")
+        return _WORD.sub(b" ", macro)
+    space = 1 + len(macro[1:]) - len(macro[1:].lstrip())
+    name, end, more = macro[space:].partition(b"\n")
     name = _KEYWORD + b"x" * (len(name) - len(_KEYWORD))
-    return found[:space] + name + end + _WORD.sub(b" ", more)
+    return macro[:space] + name + end + _WORD.sub(b" ", more)
 
 
 def _summed(match: re.Match[bytes]) -> bytes:
     """Return brackets in which each assignment is a sum."""
     return _ASSIGNS.sub(lambda sign: b"+".ljust(len(sign[0])), match[0])
-
-
-def _blanked(match: re.Match[bytes]) -> bytes:
-    return b" " * len(match[0])
 
 
 def _without_directives(data: bytes) -> bytes:
@@ -166,26 +166,24 @@ def _without_directives(data: bytes) -> bytes:
     return b"".join((*parts, data[place:])) if parts else data
 
 
+# Of a language: what such a text has somewhere, and what is done to it then.
+_FORMS: dict[str, tuple[bytes, Callable[[bytes], bytes]]] = {
+    "bash": (b"", _plain_bash),
+    "c": (b"", _without_macros),
+    "cpp": (b"", lambda data: _ASSIGNED.sub(_summed, _without_macros(data))),
+    "csharp": (b"#if", _without_directives),
+    "css": (b"", partial(_CSS_TEXT.sub, _plain_css)),
+    "java": (b'"""', partial(_TEXT_BLOCK.sub, _plain_block)),
+    "kotlin": (b"constructor", partial(_MODIFIERS.sub, lambda match: b" " * len(match[0]))),
+    "powershell": (b"", partial(_EMPTY_HERE_STRING.sub, rb" \1\2\1 ")),
+    "swift": (b'"""', partial(_TEXT_BLOCK.sub, _plain_block)),
+}
+
+
 def encode(text: str, language: str) -> bytes:
     """Return the text as UTF-8 that the grammar of its language can read, with the same lines."""
     if not text.isascii():
         text = _ODD_SPACE.sub(" ", text)
     data = text.encode("utf-8", "replace").translate(_ODD_BYTES)
-    if language == "bash":
-        data = _HEREDOC.sub(lambda found: found[1] + _SIGN.sub(b"x", found[4]), data)
-        data = _ESCAPED.sub(lambda found: b" '" + _SIGN.sub(b"x", found[1]) + b"'", data)
-        return _IN_EXPANSION.sub(_plain, data)
-    if language in ("java", "swift") and b'"""' in data:
-        return _TEXT_BLOCK.sub(_plain_block, data)
-    if language == "css":
-        return _CSS_TEXT.sub(_plain_css, data)
-    if language == "powershell":
-        return _EMPTY_HERE_STRING.sub(rb" \1\2\1 ", data)
-    if language in ("c", "cpp"):
-        data = _without_macros(data)
-        return _ASSIGNED.sub(_summed, data) if language == "cpp" else data
-    if language == "csharp" and b"#if" in data:
-        return _without_directives(data)
-    if language == "kotlin" and b"constructor" in data:
-        return _MODIFIERS.sub(_blanked, data)
-    return data
+    sign, changed = _FORMS.get(language, (b"", bytes))
+    return changed(data) if sign in data else data

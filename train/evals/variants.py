@@ -35,18 +35,18 @@ def variants(
     "rerope" where both units give equal models. A model that was trained with a stretch takes no
     other.
     """
-    config, fixed_factor = subject.config, factor
+    config = subject.config
 
     def stretched(description: Mapping[str, Any], unit: Any, length: int) -> DecoderConfig:
-        factor = length / subject.row_length if fixed_factor is None else fixed_factor
-        factor = factor if length > subject.row_length else 1.0
+        longer = length > subject.row_length
+        times = (length / subject.row_length if factor is None else factor) if longer else 1.0
         described = {key: value for key, value in description.items() if key != PARTIAL}
         if _scales(described, allowed):
-            described[_FACTOR] = factor
+            described[_FACTOR] = times
         # Even at a factor of 1: an impossible method is refused at each length.
         notes = subject.run.notes
         done = extend_config(config, described, notes=notes, unit=unit, allowed=allowed)
-        return done.config if factor > 1 else config
+        return done.config if times > 1 else config
 
     for name, description in methods.items():
         if description is None:

@@ -93,24 +93,24 @@ def dig(row: Mapping[str, Any], key: str, *, parameter: str, where: str = "") ->
     return value
 
 
-def conversation(found: Any) -> Any:
+def conversation(messages: Any) -> Any:
     """Return the messages of a conversation as one text in ChatML; anything else as it is.
 
     Messages have `role` and `content`, or `from` and `value`; of content in parts, the texts count.
     """
-    if not isinstance(found, list) or not found:
-        return found
+    if not isinstance(messages, list) or not messages:
+        return messages
     turns = []
-    for message in found:
+    for message in messages:
         if not isinstance(message, Mapping):
-            return found
+            return messages
         role = message.get("role", message.get("from"))
-        said = message.get("content", message.get("value"))
-        if isinstance(said, list):
-            said = "".join(str(part.get("text", "")) for part in said if isinstance(part, Mapping))
-        if not isinstance(role, str) or not isinstance(said, str):
-            return found
-        turns.append(f"<|im_start|>{role}\n{said}<|im_end|>\n")
+        text = message.get("content", message.get("value"))
+        if isinstance(text, list):
+            text = "".join(str(part.get("text", "")) for part in text if isinstance(part, Mapping))
+        if not isinstance(role, str) or not isinstance(text, str):
+            return messages
+        turns.append(f"<|im_start|>{role}\n{text}<|im_end|>\n")
     return "".join(turns)
 
 

@@ -103,12 +103,9 @@ def at_step(run: Path, step: int | str, *, key: str) -> Place:
     checkpoints = {step_of(path): path for path in whole_checkpoints(run)}
     wanted = max(checkpoints, default=None) if step == "last" else step
     if not isinstance(wanted, int) or wanted not in checkpoints:
-        there = (
-            f"there are those of steps {', '.join(map(str, checkpoints))}"
-            if checkpoints
-            else "it has none"
-        )
-        raise RunError(f"{key}: {run} has no checkpoint of step {step}; {there}")
+        steps = ", ".join(map(str, checkpoints))
+        cure = f"there are those of steps {steps}" if steps else "it has none"
+        raise RunError(f"{key}: {run} has no checkpoint of step {step}; {cure}")
     shared = run / CHECKPOINTS / MODEL
     if not (shared / MODEL_CONFIG).is_file():
         raise RunError(
@@ -148,7 +145,7 @@ def find_places(places: str | Sequence[str], *, key: str = "runs") -> list[Place
 
     Of a run without a trained model it is the newest checkpoint, as a line on standard error says.
     """
-    found: dict[str, Place] = {}
+    models: dict[str, Place] = {}
     for place in [places] if isinstance(places, str) else places:
         here = list(_places(place, key=key))
         if not here:
@@ -158,8 +155,8 @@ def find_places(places: str | Sequence[str], *, key: str = "runs") -> list[Place
                 f"{key}: {place!r} contains no trained run (a folder with {MODEL}/ in it, or a "
                 f"checkpoint){cure}"
             )
-        found |= {str(place): place for place in here}
-    return list(found.values())
+        models |= {str(place): place for place in here}
+    return list(models.values())
 
 
 def named_step(place: str) -> tuple[Path, int | str] | None:
