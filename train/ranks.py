@@ -79,6 +79,12 @@ def in_slurm(environ: Mapping[str, str] = os.environ) -> bool:
     return "SLURM_NTASKS" in environ and environ.get("SLURM_JOB_NAME") not in _INTERACTIVE
 
 
+def cores() -> int:
+    """Return how many cores this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
 def several(trainer: Mapping[str, Any]) -> bool:
     devices = trainer.get("devices", 1)
     if devices in (-1, "-1", "auto"):

@@ -91,24 +91,19 @@ def _documents(splits: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
 
 def _lacking(corpus: Corpus, name: str, splits: Mapping[str, Mapping[str, int]]) -> str:
     """Return what to do about splits of a source that have a share and no document; "" if none."""
-    split = corpus.sources[name].split or corpus.split
+    source = corpus.sources[name]
+    split = source.split or corpus.split
     shares = (1 - split.validation - split.test, split.validation, split.test)
-    none = [
-        split
-        for split, share in zip(SPLITS, shares, strict=True)
-        if share > 1e-9 and not splits.get(split, {}).get("documents")
-    ]
+    documents = _documents(splits)
+    none = [name for name, share in zip(SPLITS, shares, strict=True)
+            if share > 1e-9 and not documents[name]]  # fmt: skip
     if not none:
         return ""
-    key = f"corpus.sources.{name}.split" if corpus.sources[name].split else "corpus.split"
+    key = f"corpus.sources.{name}.split" if source.split else "corpus.split"
     missing = f"no document for {' and '.join(none)}, since"
     if split.within is True:
         return f"{missing} all are too short to be split; add more or longer ones"
-    source = corpus.sources[name]
-    cures = [
-        *_cures(source.split or corpus.split, source.documents, key),
-        "add more or longer documents",
-    ]
+    cures = [*_cures(split, source.documents, key), "add more or longer documents"]
     listed = " or ".join(filter(None, (", ".join(cures[:-1]), cures[-1])))
     return (
         f"{missing} whole documents are drawn. {listed[0].upper()}{listed[1:]} "

@@ -190,14 +190,6 @@ def wsd(*, warmup: int, steps: int, decay: float = 0.2, floor: float = 0.0) -> S
     return Curve(shape="line", warmup=warmup, begin=begin, steps=steps, floor=floor)
 
 
-def cooled(*, before: Annotated[Schedule, SCHEDULE], begin: int, steps: int) -> Schedule:
-    """Return a schedule up to step `begin`, then a line from its rate there to 0 at `steps`.
-
-    It is how `bipe finish` ends a run: a cooldown from a trunk (Haegele et al., 2405.18392).
-    """
-    return Cooled(before=before, begin=begin, steps=steps)
-
-
 _SHAPES: dict[str, Callable[[float], float]] = {
     "constant": lambda done: 1.0,
     "cosine": lambda done: (1 + math.cos(math.pi * done)) / 2,
@@ -230,7 +222,10 @@ class Curve(Schedule):
 
 @dataclass(frozen=True, kw_only=True)
 class Cooled(Schedule):
-    """See `cooled`."""
+    """A schedule up to step `begin`, then a line from its rate there to 0 at `steps`.
+
+    It is how `bipe finish` ends a run: a cooldown from a trunk (Haegele et al., 2405.18392).
+    """
 
     before: Annotated[Schedule, SCHEDULE]
     begin: int
@@ -239,6 +234,9 @@ class Cooled(Schedule):
     def __call__(self, step: int) -> float:
         left = min(1.0, max(0.0, (self.steps - step) / max(1, self.steps - self.begin)))
         return self.before(min(step, self.begin)) * left
+
+
+cooled = Cooled  # as configurations of runs name it
 
 
 class TrainingDiverged(RunError):

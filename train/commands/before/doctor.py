@@ -29,6 +29,7 @@ from train.config import Config
 from train.errors import install_command
 from train.fit.flops import product_rate
 from train.fit.machine import environment, fast_precision, native_bfloat16, product_rates, rate
+from train.ranks import cores
 
 EXIT_FAULTS = 1
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
@@ -94,11 +95,9 @@ def _devices() -> Finding:
 
 
 def _threads() -> Finding:
-    affinity = getattr(os, "sched_getaffinity", None)
-    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-    threads = torch.get_num_threads()
-    text = f"{counted(threads, 'thread')} on {counted(cores, 'core')}"
-    return warned("threads", text, f"export OMP_NUM_THREADS={cores}" * (threads > cores))
+    threads, most = torch.get_num_threads(), cores()
+    text = f"{counted(threads, 'thread')} on {counted(most, 'core')}"
+    return warned("threads", text, f"export OMP_NUM_THREADS={most}" * (threads > most))
 
 
 def _precision() -> Finding:

@@ -30,6 +30,7 @@ from train.data.preparing.source import Count
 from train.data.preparing.work import Work
 from train.data.tokenizing.tokenizers import THREADS, one_thread
 from train.errors import DataError, require_package
+from train.ranks import cores
 
 _LOSSES = 3  # pools that may break in a row without a finished part
 _LOOKS = 3  # checks in a row that must find no job in the queue: one may fail
@@ -72,8 +73,7 @@ class Local:
                 os.environ[THREADS] = before
 
     def _count(self) -> int:
-        affinity = getattr(os, "sched_getaffinity", None)
-        return self.workers or (len(affinity(0)) if affinity else os.cpu_count() or 1)
+        return self.workers or cores()
 
     def _run_pools(self, work: Work, todo: list[int], watch: Watch) -> None:
         losses = 0

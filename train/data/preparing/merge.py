@@ -67,8 +67,7 @@ class Tally:
                 reason = f"all documents ({self.empty}) are empty; check text_key"
             raise DataError(f"{label}: {reason}")
         seen = chain.from_iterable(result["named"] for result in self.results.values())
-        assert self.source.split is not None
-        unseen = sorted(self.source.split.named.keys() - set(seen))
+        unseen = sorted(self.source.drawn.named.keys() - set(seen))
         if unseen:
             raise DataError(
                 f"{label}: split.ids names {', '.join(unseen[:3])}, which it does not contain; "
@@ -77,8 +76,7 @@ class Tally:
         self.flaws.require_few(self.source.documents, label)
 
     def entry(self, splits: dict[str, Any]) -> dict[str, Any]:
-        chosen, split = self.segmenters.table(), self.source.split
-        assert split is not None
+        chosen = self.segmenters.table()
         return {
             **self.work.descriptions[self.name],
             "levels": self.levels,
@@ -89,7 +87,7 @@ class Tally:
             **({"segmenters": chosen} if chosen else {}),
             "done": self.done.table(),
             **({"flaws": flaws} if (flaws := self.flaws.table()) else {}),
-            **({"split": why} if (why := split.why) else {}),
+            **({"split": why} if (why := self.source.drawn.why) else {}),
             "splits": splits,
         }
 

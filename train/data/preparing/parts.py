@@ -37,9 +37,7 @@ class PartWriter(ExitStack):
         super().__init__()
         self.work, self.name, self.folder = work, name, folder
         self.source, self.tokenizer = work.sources[name], work.tokenizer
-        assert self.source.split is not None
-        self.split = self.source.split
-        self.kept = self.source.kept
+        self.split, self.kept = self.source.drawn, self.source.kept
         self.levels = len(self.kept.level_names)
         self.seen: set[str] = set()  # ids that split.ids names
         self.empty = 0

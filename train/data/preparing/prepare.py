@@ -221,8 +221,7 @@ def _described(source: Source, sample: list[Document], tokenizer: Tokenizer) -> 
         yield f"longest: {source.longest}"
     if source.filters:
         yield f"filters: {', '.join(map(repr, source.filters))}"
-    split = source.split
-    assert split is not None
+    split = source.drawn
     drawn = f"validation={split.validation:.2g}, test={split.test:.2g}"
     drawn += ", within=true" * bool(split.within)
     yield f"split: {drawn}{f': {split.why}' if split.why else ''}"

@@ -113,6 +113,12 @@ class Source:
     def kept(self) -> Levels:
         return Levels(of=self.segmenter, keep=self.levels, longest=self.longest)
 
+    @property
+    def drawn(self) -> Split:
+        """Return the split of a source of a corpus that is `completed`."""
+        assert self.split is not None
+        return self.split
+
     def segmenter_of(self, document: Document) -> Segmenter:
         return self.segmenter.choose(
             text=document.text, kind=document.kind, name=document.id, meta=document.meta
@@ -182,9 +188,7 @@ class Corpus:
     def texts(self, characters: int | None, *, training: bool = True) -> Iterator[str]:
         """Yield about so many characters of each source, for training or held out."""
         for source in self.sources.values():
-            read = 0
-            split = source.split
-            assert split is not None
+            read, split = 0, source.drawn
             for document in chain.from_iterable(map(split.pieces, source.documents)):
                 if (split.of(document.id) == "train") is not training:
                     continue
