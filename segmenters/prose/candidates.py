@@ -41,6 +41,8 @@ _MAY_BE_WIDE = (_WIDE, _WIDE_TERMINATOR, _ASTRAL)
 Places: TypeAlias = "array[int]"
 # From here on no letter is known as a capital or as one of a word, which only is slower.
 _LETTERS = 0x2000
+# White space and signs that are read as others are below.
+_SIGNS = 0x3001
 
 
 def _is(*classes: int) -> npt.NDArray[np.bool_]:
@@ -87,18 +89,20 @@ _OPEN_BEHIND = _open_pairs(
 
 
 def _chars(*spans: tuple[int, int]) -> str:
-    return "".join(chr(code) for first, last in spans for code in range(first, last + 1))
+    """Return the characters of spans of codes, both ends included."""
+    codes = (np.arange(first, last + 1, dtype="<u4") for first, last in spans)
+    return b"".join(span.tobytes() for span in codes).decode("utf-32-le")
 
 
 @cache
-def _table() -> npt.NDArray[np.uint8]:
-    """Return the class of each character up to U+FFFF, which stands for all beyond."""
-    table = np.full(1 << 16, _OTHER, np.uint8)
-    letters = [chr(code) for code in range(_LETTERS)]
+def _table(size: int) -> npt.NDArray[np.uint8]:
+    """Return the class of each character below `size`; U+FFFF stands for all beyond."""
+    table = np.full(size, _OTHER, np.uint8)
+    letters, first = _chars((0, min(size, _LETTERS) - 1)), _chars((0, min(size, _SIGNS) - 1))
     characters = {
         _WORD: filter(str.isalnum, letters),
         _CAPITAL: filter(str.isupper, letters),
-        _BLANK: filter(str.isspace, _chars((0, 0x3000))),
+        _BLANK: filter(str.isspace, first),
         _SMALL: "abcdefghijklmnopqrstuvwxyz",
         _DIGIT: "0123456789",
         _SQUARE: "[",
@@ -111,7 +115,7 @@ def _table() -> npt.NDArray[np.uint8]:
         _OPENER: "`*\u2018\u201e\u00ab",
         _TERMINATOR: signs.PLAIN + signs.STRONG,
         _WIDE_TERMINATOR: filter(signs.WIDE.match, signs.PLAIN + signs.STRONG),
-        _RARE: filter(signs.is_rare, [*letters, *_chars((_LETTERS, 0x2FFF))]),
+        _RARE: filter(signs.is_rare, signs.MAYBE_RARE.findall(first)),
         _PERIOD: ".",
         _EXCLAMATION: "!",
         _QUESTION: "?",
@@ -128,13 +132,14 @@ def _table() -> npt.NDArray[np.uint8]:
         _ASTRAL: "\uffff",
     }
     for value, chars in characters.items():
-        table[[*map(ord, chars)]] = value
+        codes = np.frombuffer("".join(chars).encode("utf-32-le"), np.uint32)
+        table[codes[codes < size]] = value
     return table
 
 
 @cache
 def _ascii_table() -> bytes:
-    return _table()[:256].tobytes()
+    return _table(256).tobytes()
 
 
 def _classes(text: str, first: int, end: int) -> npt.NDArray[np.uint8]:
@@ -144,7 +149,7 @@ def _classes(text: str, first: int, end: int) -> npt.NDArray[np.uint8]:
     if part.isascii():
         return np.frombuffer(part.encode().translate(_ascii_table()), np.uint8)
     codes = np.frombuffer(part.encode("utf-32-le", "surrogatepass"), np.uint32)
-    return _table().take(codes, mode="clip")
+    return _table(1 << 16).take(codes, mode="clip")
 
 
 @dataclass(slots=True)

@@ -286,7 +286,7 @@ def _signs(text: str, match: re.Match[str], place: int) -> Signs:
 
 
 def _united(first: Places, second: Places) -> Places:
-    """Return the places of both, increasing."""
+    """Return the places of both in order; some may be twice."""
     if len(first) + len(second) < _FEW:
-        return array("q", sorted({*first, *second}))
-    return array("q", np.union1d(first, second).tobytes())
+        return array("q", sorted([*first, *second]))
+    return array("q", np.sort(np.concatenate((first, second))).tobytes())

@@ -17,11 +17,9 @@ STRONG = (
 )
 # Read as usual signs: doubled and joined marks, the dot leader, the Greek question mark and, as a
 # danda, the sof pasuq of Hebrew and the terminators of all other scripts, most of them historical.
-# What has none of `_MAYBE_RARE` is not searched for 62 ranges.
-_USUAL = str.maketrans(
-    {"\u2024": ".", "\u203c": "!", **dict.fromkeys("\u203d\u2047\u2048\u2049", "?"), "\u037e": ";"}
-)
-_MAYBE_RARE = re.compile(
+# What has none of `MAYBE_RARE` is not searched for 62 ranges.
+_USUAL = dict(zip("\u2024\u203c\u203d\u2047\u2048\u2049\u037e", ".!????;", strict=True))
+MAYBE_RARE = re.compile(
     "[\u037e\u05c3\u1b4e-\u1b7f\u2024\u203c\u203d\u2047-\u2049\u2cf9-\u2cfb\u2e2e-\u2e61"
     "\U00010a56-\U0001da88]"
 )
@@ -74,6 +72,8 @@ def is_rare(char: str) -> bool:
 
 def usual(text: str) -> str:
     """Return the text, of the same length, with usual terminators instead of rare ones."""
-    if text.isascii() or not _MAYBE_RARE.search(text):
+    if text.isascii() or not MAYBE_RARE.search(text):
         return text
-    return RARE.sub("\u0964", text.translate(_USUAL))
+    for sign, other in _USUAL.items():
+        text = text.replace(sign, other)
+    return RARE.sub("\u0964", text) if MAYBE_RARE.search(text) else text

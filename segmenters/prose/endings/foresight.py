@@ -64,35 +64,55 @@ def _foreseen(doubt: _Near, table: Table) -> bool | Table:
     raise AssertionError("the last rule is true of every doubt")
 
 
+class _Plain(dict[str, bool]):
+    """Of words before no small letter: whether the tables see no difference to plain ones."""
+
+    def __missing__(self, word: str) -> bool:
+        if len(self) > _MOST:
+            self.clear()
+        plain = not word[-1].isspace() and always_ends(word.split()[-1]) and not is_exclaimed(word)
+        self[word] = plain
+        return plain
+
+
+_plain = _Plain()
+
+
+def _is_plain_before_small(word: str) -> bool:
+    pause = "\u0531" <= word[-1] <= "\u0587"  # in Armenian
+    return len(word) > LONGEST_UNIT and not pause and is_plain(word)
+
+
 class Words(dict[str, "bool | Table"]):
-    """What is foreseen of the words in front of some signs."""
+    """What is foreseen of the words in front of some signs.
+
+    `plain`: of plain ones; None: not asked yet.
+    """
 
     def __init__(self, signs: Signs, all_signs: Foresight) -> None:
         self.signs, self.all_signs = signs, all_signs
         self.is_blank = is_blank_line(signs.gap)
         following = signs.following
-        self.before_capital = signs.gap and following.isalnum() and not following.islower()
+        self.is_alike = signs.gap and following != "," and not following.islower()
+        self.plain: bool | Table | None = None
 
     def __missing__(self, word: str) -> bool | Table:
         if self.is_blank:
             return True
-        known = self.all_signs
-        known.make_room()
-        if word != _PLAIN and self._is_plain(word):
-            ends = self[_PLAIN]
+        self.all_signs.make_room()
+        if not (_plain[word] if self.is_alike else _is_plain_before_small(word)):
+            ends = self._ask(word)
+        elif self.plain is None:
+            ends = self.plain = self._ask(_PLAIN)
         else:
-            near = _Near(self.signs, word, next_word=known.next_word, language=known.language)
-            ends = _foreseen(near, ENDS)
+            ends = self.plain
         self[word] = ends
         return ends
 
-    def _is_plain(self, word: str) -> bool:
-        """Return whether the tables see no difference to other plain words, in less time."""
-        if "\u0531" <= word[-1] <= "\u0587":  # a pause in Armenian
-            return False
-        if not self.before_capital:
-            return is_plain(word) and len(word) > LONGEST_UNIT
-        return not word[-1].isspace() and always_ends(word.split()[-1]) and not is_exclaimed(word)
+    def _ask(self, word: str) -> bool | Table:
+        every = self.all_signs
+        near = _Near(self.signs, word, next_word=every.next_word, language=every.language)
+        return _foreseen(near, ENDS)
 
 
 class Foresight(dict[str, Words]):
@@ -120,7 +140,9 @@ class Foresight(dict[str, Words]):
         for start, place in zip(starts, places, strict=True):
             first = start - WINDOW if start > WINDOW else 0
             word = text[text.rfind(" ", first, start) + 1 or first : start]
-            ends = self[text[start : place + 1]][word]
+            words = self[text[start : place + 1]]
+            plain = words.is_alike and words.plain is not None and _plain[word]
+            ends = words.plain if plain else words[word]
             yield END if ends is True else GO_ON if ends is False else ASK
 
     def make_room(self) -> None:

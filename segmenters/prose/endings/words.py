@@ -122,16 +122,20 @@ def always_ends(word: str) -> bool:
         and bare.isalpha()
         and not "\u0531" <= word[-1] <= "\u0587"  # a pause in Armenian
         and not _is_indic(word[0])
-        and word not in word_lists.INITIALS
         and not (len(word) <= _LONGEST_ITEM and _ITEM.fullmatch(word))
-        and word_lists.BEFORE_NAME.isdisjoint((lower, word, word.capitalize()))
-        and not any(
-            lower in words
-            for words in (word_lists.MAY_END, word_lists.AFTER, word_lists.BEFORE_NUMBER)
-        )
-        and word not in word_lists.BEFORE_NUMBER
+        and not (lower in _KNOWN and _is_listed_word(word, lower))
         and not _CONSONANTS.fullmatch(lower)
         and not _ORDINAL.fullmatch(word)
+    )
+
+
+def _is_listed_word(word: str, lower: str) -> bool:
+    """Return whether a list has a word that may not end a sentence."""
+    return (
+        word in word_lists.INITIALS
+        or not word_lists.BEFORE_NAME.isdisjoint((lower, word, word.capitalize()))
+        or any(lower in words for words in (word_lists.MAY_END, word_lists.AFTER))
+        or not word_lists.BEFORE_NUMBER.isdisjoint((lower, word))
     )
 
 
