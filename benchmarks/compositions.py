@@ -251,11 +251,11 @@ def tables() -> list[str]:
     head = " | ".join(f"{source} {length}" for source, length in columns)
     lines = [f"| encoding | lr | seeds | {head} | worst |", "|---" * (len(columns) + 4) + "|"]
     for name in sorted(chosen, key=lambda n: standing[n]):
-        found = list(chosen[name].values())
-        own = cells(found)
+        models = list(chosen[name].values())
+        own = cells(models)
         shown = " | ".join(f"{own[column]:#.4g}" for column in columns)
         lines.append(
-            f"| {name} | {found[0]['lr']:g} | {len(found)} | {shown} | {standing[name]:.1%} |"
+            f"| {name} | {models[0]['lr']:g} | {len(models)} | {shown} | {standing[name]:.1%} |"
         )
     lines += ["", f"| encoding / flat one | seeds | {head} |", "|---" * (len(columns) + 2) + "|"]
     best = sorted((name for name in chosen if name in BILEVEL), key=lambda n: standing[n])

@@ -71,7 +71,7 @@ def changes(root: Path, path: str) -> Iterator[Change]:
             yield Change(path, scope, node.lineno, before, after, kind)
 
 
-def _walk(node: ast.AST, scope: str) -> Iterator[tuple[ast.AST, str, str, str]]:
+def _walk(node: ast.AST, scope: str) -> Iterator[tuple[ast.expr | ast.stmt, str, str, str]]:
     """Yield nodes, the text that replaces each, the kind of change, and the scope."""
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
         scope = f"{scope}.{node.name}"

@@ -90,10 +90,11 @@ def batches(data: DataSet, packing: str) -> None:
             pass
 
     def without() -> None:
-        empty = np.zeros(ROWS * (ROW_LENGTH + 1), np.uint8)
+        assert isinstance(data.tokens, np.ndarray)  # of one shard
+        tokens, empty = data.tokens, np.zeros(ROWS * (ROW_LENGTH + 1), np.uint8)
 
         def nothing(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            return data.tokens[places].astype(np.int64), empty[: len(places)].copy()
+            return tokens[places].astype(np.int64), empty[: len(places)].copy()
 
         with mock.patch.object(data, "read", nothing):
             with_marks()
