@@ -21,6 +21,7 @@ from segmenters.prose.signs import (
     CONTINUES_STRONG,
     DIVIDERS,
     EITHER,
+    ELLIPTIC,
     EMOJI,
     FACES,
     LATE,
@@ -63,7 +64,8 @@ def _lanes(closers: str, opens: str) -> str:
             rf"(?<=[{_P}])(?<![^\0-/:-`{{-\x7f][{_P}])[{_P}{closers}]*+(?=[A-Z])",
             # Before signs that continue the sentence.
             rf"(?<=[{_P}])[{_P}{closers}]*+(?:[ \t]++\n?+|\n)[ \t]*+(?=[{_GO_ON}])(?!{OMISSION})",
-            rf"(?<=[{STRONG}])[{_T}{closers}]*+[ \t]*+(?=[{_GO_ON_STRONG}])",
+            rf"(?<=[{STRONG}])(?!(?<=[{ELLIPTIC}])\u2026)"
+            rf"[{_T}{closers}]*+[ \t]*+(?=[{_GO_ON_STRONG}])",
             # Full-width numbers; Greek and Armenian words.
             r"(?<=\uff0e)(?=\d)",
             r"(?<=[;:])(?=[\u03ac-\u03ce\u0561-\u0587])",

@@ -34,7 +34,7 @@ from segmenters.prose.endings.language import ANY
 from segmenters.prose.endings.table import ENDS, is_bracketed
 from segmenters.prose.line_ends import openings
 from segmenters.prose.quotes import Quotes
-from segmenters.prose.signs import BULLETS, RARE, STRONG
+from segmenters.prose.signs import BULLETS, ELLIPTIC, RARE, STRONG
 
 _BULLETS, _STRONG = frozenset(BULLETS), frozenset(STRONG)
 # Fewer places than these are sorted faster without numpy.
@@ -244,11 +244,13 @@ class _Reader:
         return resumed
 
     def _opening(self, start: int, run: int, spaced: int) -> int:
-        """Return where the first quote among some signs opens, 0 if none does.
+        """Return where the first quote or ellipsis among some signs opens, 0 if none does.
 
         `run`, `spaced`: where the signs end, and those between spaces behind them.
         """
         if run > start + 1:
+            if self.text[start + 1] == "\u2026" and self.text[start] in ELLIPTIC:
+                return start + 1
             opening = self.quotes.opening(start, run, wide=self.scan.wide)
             if opening > 0:
                 return opening

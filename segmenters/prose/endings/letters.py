@@ -69,6 +69,17 @@ def _is_small_end(doubt: Doubt) -> bool:
     return behind_word or letter in _PLAIN
 
 
+def _is_counted(word: str) -> bool:
+    """Return whether a word is a number: "1600", "6to", "XII"."""
+    return word[:1].isdigit() or COUNTED.fullmatch(word) is not None
+
+
+def _joined(doubt: Doubt) -> str:
+    """Return a letter with the one before it and its period."""
+    before = doubt.bare_previous
+    return (before + doubt.before).lower() if before[-1] == "." else ""
+
+
 def _is_named_symbol(doubt: Doubt) -> bool:
     before = doubt.bare_previous
     named = before in word_lists.SYMBOLS or before.lower() in _NO_NAMES
@@ -97,7 +108,7 @@ LETTER: Table = (
     Rule(
         "letter of a script without capitals",
         lambda d: d.before.lower() == d.before.upper(),
-        lambda d: d.before >= "\u1100" or not (d.bare_previous or d.before in word_lists.INITIALS),
+        lambda d: d.before >= "\u1100",
     ),
     Rule("letter without a word before it", lambda d: not d.bare_previous, False),
     Rule(
@@ -109,6 +120,19 @@ LETTER: Table = (
         "German abbreviation of two words",
         lambda d: d.before + d.following in _ABBREVIATED,
         lambda d: _symbols(d.text, max(0, d.start - _WINDOW), d.start - 1, d.before)[0],
+    ),
+    Rule(
+        "before or after Christ",  # "700 a. C. en Roma", "en el siglo V d. C. Luego"
+        lambda d: d.before in "ad" and d.following == "C" and _is_counted(d.bare_previous),
+        False,
+    ),
+    Rule(
+        "Christ", lambda d: d.before == "C" and d.bare_previous in ("a.", "d."), lambda d: d.upper
+    ),
+    Rule(
+        "abbreviation with spaces, at an end",  # "itd." as "i t. d. Potem"
+        lambda d: d.before.islower() and _joined(d) in word_lists.MAY_END,
+        lambda d: d.upper,
     ),
     Rule(
         "small letter before a sign or number",

@@ -11,6 +11,7 @@ from segmenters.prose import signs
 from segmenters.prose.endings import ahead
 from segmenters.prose.endings.doubt import (
     QUOTES,
+    WINDOW,
     Doubt,
     Rule,
     Table,
@@ -36,6 +37,8 @@ _CLOSE_QUOTES = frozenset(
 )
 # In these languages a dash behind a question rather begins who says so, if a dash began the turn.
 _DASHING = frozenset(("pl", "lv", "lt", "cs", "sk", "vi", "uk", "ru", "be"))
+# A turn is no longer than this, in characters.
+_LONGEST_TURN = 400
 # In these languages a small letter behind a question rather begins a verb of saying.
 _REPORTING = frozenset(
     ("tr", "pl", "cs", "sk", "sl", "hr", "lv", "lt", "no", "da", "sv", "nl", "de")
@@ -52,6 +55,7 @@ _TERMINATORS = _STRONG_SET | _PLAIN_SET
 _FOR_ELLIPSIS = 2
 # How far back an open bracket is searched, in characters.
 _BRACKET_WINDOW = 160
+_LATIN = re.compile(r"[A-Z][a-z]{4,}|est|sit|via|vos|nos|eos|eas")
 _ADDRESS, _ADDRESS_WINDOW = re.compile(r"<[^<>\s]+@[^<>\s]+$"), 48
 _ARMENIAN = re.compile("[\u0531-\u0587]")
 # Glued to the next sentence without doubt: "on Monday.The", "1,000.The".
@@ -108,6 +112,11 @@ UNMARKED: Table = (
 )
 
 STRONG: Table = (
+    Rule(
+        "ellipsis opens behind a full stop",
+        lambda d: d.following == "\u2026" and not d.gap and d.run in signs.ELLIPTIC,
+        True,
+    ),
     Rule(
         "full stop of a script: the sentence continues",
         lambda d: d.following in signs.CONTINUES_STRONG or d.following == "[",
@@ -224,6 +233,15 @@ def _ends_at_dash(doubt: Doubt) -> bool:
     return doubt.run[-1] in "!?" and (doubt.following == "-" or turn)
 
 
+def _is_turn(doubt: Doubt) -> bool:
+    """Return whether a dash began the sentence and its line, as in dialogues a turn a line."""
+    text, last = doubt.text, doubt.last
+    if doubt.start - last > _LONGEST_TURN or text[last] not in _DASHES:
+        return False
+    before = text[max(0, last - WINDOW) : last].rstrip(" \t")
+    return not before or before[-1] in signs.LINE_ENDS
+
+
 AT_DASH: Table = (
     Rule(
         "dash and who says so",
@@ -232,7 +250,7 @@ AT_DASH: Table = (
     ),
     Rule(
         "dash in a turn that a dash began",
-        lambda d: d.text[d.last : d.last + 1] in _DASHES and not d.next_word and d.speaks(_DASHING),
+        lambda d: not d.next_word and _is_turn(d) and d.speaks(_DASHING),
         False,
     ),
     Rule("dash", otherwise, _ends_at_dash),
@@ -302,6 +320,11 @@ SMALL: Table = (
         False,
     ),
     Rule("small letter behind a plain word", ends_before_lower, True),
+    Rule(
+        "small letter behind a name or short word, in Latin",
+        lambda d: d.run == "." and bool(_LATIN.fullmatch(d.attached)) and d.speaks(("la",)),
+        True,
+    ),
     Rule("small letter among capitals", lambda d: d.small <= 0, False),
     Rule(
         "small letter among small ones", lambda d: d.run != ".", lambda d: _run_ends(d.run, d.small)

@@ -19,6 +19,7 @@ from segmenters.prose.endings.doubt import (
     otherwise,
     without_article,
 )
+from segmenters.prose.endings.language import ANY
 from segmenters.prose.endings.letters import COUNTED, LETTER
 
 _ITEM, _LONGEST_ITEM = re.compile(r"\d{1,3}|[A-Za-z]|[ivxIVX]{1,5}"), 5
@@ -27,7 +28,7 @@ _ACRONYM = re.compile(r"(?:[A-Z]\.){2,5}[A-Z]")
 _BEFORE_ACRONYM = frozenset(("the", "a", "an", "in", "at", "his", "her", "my", "our", "their"))
 # Numbers of sections: "8.2".
 _SECTION = re.compile(r"\d+(?:\.\d+)+")
-_ORDINAL = re.compile(r"\d{1,2}|[IVX]+")
+_ORDINAL, _THOUSANDS = re.compile(r"\d{1,2}|[IVX]+"), re.compile(r"\d{1,3}")
 # A period with more text behind it on its line.
 _ON_LINE = re.compile(r"\.[ \t\u00a0]{1,8}+(?!\s)")
 # Three spaced periods stand for words left out; a fourth ends the sentence.
@@ -202,7 +203,9 @@ def _goes_on_as_date(doubt: Doubt) -> bool:
 def _is_before_month(doubt: Doubt) -> bool:
     """Return whether a number is an ordinal for what is before it: "Montag, 3. Juli"."""
     before = doubt.previous
-    return before.lower() in word_lists.BEFORE_ORDINAL or (before[-1:] == "," and before.istitle())
+    return before.lower() in word_lists.BEFORE_ORDINAL or (
+        before[-1:] == "," and before[:1].isupper()
+    )
 
 
 NUMBER: Table = (
@@ -245,7 +248,22 @@ def _is_before_name(doubt: Doubt) -> bool:
     forms = word_lists.BEFORE_NAME.intersection(_forms(word))
     if forms and _is_capitals(doubt):
         forms &= {word}
-    return any(form not in bound or doubt.speaks(bound[form]) for form in forms)
+    return any(
+        form not in bound or doubt.speaks(bound[form]) or _is_in_title(doubt) for form in forms
+    )
+
+
+def _is_in_title(doubt: Doubt) -> bool:
+    """Return whether a word rather is a title than a word of its own: "MM. Dupont", "PGS. TS. Lan".
+
+    It is behind another title, or in capitals where no language is shown yet.
+    """
+    if not doubt.word[0].isupper():
+        return False
+    before = doubt.previous
+    if before[-1:] == "." and not _ONLY_BEFORE_NAME.isdisjoint(_forms(before[:-1])):
+        return True
+    return doubt.language == ANY and not doubt.languages
 
 
 def _is_capitals(doubt: Doubt) -> bool:
@@ -309,7 +327,7 @@ MAY_END: Table = (
         lambda d: d.lower not in word_lists.NAMED,
         lambda d: (
             (d.upper and d.enough and not (d.starts is False and d.lower == "jr"))
-            or (d.following.islower() and d.lower in word_lists.AND_SO_ON)
+            or ((d.upper or d.following.islower()) and d.lower in word_lists.AND_SO_ON)
             or d.starts is True
         ),
     ),
@@ -369,6 +387,11 @@ def _is_title(word: str) -> bool:
 
 TOKENISED: Table = (
     Rule(
+        "thousands and a period apart",  # "28 . 000"
+        lambda d: d.following.isdigit() and _THOUSANDS.fullmatch(d.raw) is not None,
+        False,
+    ),
+    Rule(
         "title and a period apart",
         lambda d: _is_title(d.raw),
         False,
@@ -397,7 +420,7 @@ def _dotted_ends(word: str, lower: str) -> bool:
         return False
     first, _, rest = lower.rpartition(".")
     short = len(rest) <= _LONGEST_PART and len(first) > 1
-    return not (short and (first in word_lists.BEFORE_NAME or rest in word_lists.BEFORE_NAME))
+    return not (short and (first in word_lists.BEFORE_NAME or rest in _ONLY_BEFORE_NAME))
 
 
 def _is_initial(word: str) -> bool:
