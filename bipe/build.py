@@ -162,25 +162,25 @@ def find(name: Any, kind: Any = ANY_KIND, *, allowed: tuple[str, ...] = ALLOWED)
     if name.startswith(prefixes):
         reach(name.partition(".")[0])
     try:
-        found = _imported(name)
+        obj = _imported(name)
     except (ImportError, AttributeError) as error:
         message = f"{TARGET}: {name!r} cannot be imported ({error}){arguments.instead(name, error)}"
         raise ValueError(message) from error
-    if not inspect.isclass(found):
+    if not inspect.isclass(obj):
         raise ValueError(f"{TARGET} must name a class ({asked}), was: {name!r}")
-    if not name.startswith(prefixes) and not _is_public(found, name, homes):
+    if not name.startswith(prefixes) and not _is_public(obj, name, homes):
         raise ValueError(
             f"{TARGET} must name a class by the module that defines or exports it, was: {name!r}, "
-            f"which is {found.__module__}.{found.__qualname__}"
+            f"which is {obj.__module__}.{obj.__qualname__}"
         )
     kinds = (kind for kind in asked.kinds if name.startswith(_homes(kind) + prefixes))
-    if not any(_is_a(found, _class(kind)) for kind in kinds):
+    if not any(_is_a(obj, _class(kind)) for kind in kinds):
         raise ValueError(f"{TARGET} must name a subclass of {asked}, was: {name!r}")
-    if inspect.isabstract(found) or getattr(found, "_is_protocol", False):
-        lacks = " and ".join(sorted(getattr(found, "__abstractmethods__", ())))
+    if inspect.isabstract(obj) or getattr(obj, "_is_protocol", False):
+        lacks = " and ".join(sorted(getattr(obj, "__abstractmethods__", ())))
         lacks = f", but this one lacks {lacks}" if lacks else ""
         raise ValueError(f"{TARGET} must name a class that is not abstract, was: {name!r}{lacks}")
-    return found
+    return obj
 
 
 def faults_of(
@@ -368,9 +368,9 @@ def _asked(hint: Any, allowed: tuple[str, ...]) -> Of | None:
         said = next((part for part in parts[1:] if isinstance(part, Of)), None)
         return said or _asked(parts[0], allowed)
     if origin in (Union, types.UnionType):
-        kinds = [one for part in parts if (one := _asked(part, allowed)) is not None]
+        kinds = [wanted for part in parts if (wanted := _asked(part, allowed)) is not None]
         return Of(
-            tuple(kind for one in kinds for kind in one.kinds),
+            tuple(kind for wanted in kinds for kind in wanted.kinds),
             tuple(name for kind in kinds for name in kind.names),
             any(kind.partial for kind in kinds),
         ) if kinds else None  # fmt: skip
@@ -412,8 +412,8 @@ def _homes(kind: type | str) -> tuple[str, ...]:
 
 
 def _class(kind: type | str) -> type:
-    found: type = _imported(kind) if isinstance(kind, str) else kind
-    return found
+    cls: type = _imported(kind) if isinstance(kind, str) else kind
+    return cls
 
 
 def _is_public(kind: type, name: str, homes: tuple[str, ...]) -> bool:

@@ -133,8 +133,8 @@ class Positions:
         opens = _openings(marks, at, padding=padding, carried=carry is not None, bits=bits)
         if carry is not None and levels > 1 and len(carry.levels) != levels:
             raise ValueError(too_few_levels(len(carry.levels) or 1, levels))
-        counts = [each.cumsum(-1) for each in opens]
-        starts = [_last_start(each, at) for each in opens]
+        counts = [opened.cumsum(-1) for opened in opens]
+        starts = [_last_start(opened, at) for opened in opens]
 
         def within(count: Tensor, start: Tensor, before: Tensor | None) -> Tensor:
             """Count from the last start on, or go on from what was before the row."""
@@ -176,8 +176,8 @@ class Positions:
     def ids(self, level: Level) -> Int[Tensor, "batch time"]:
         """Return the ids that a level counts; ValueError if they were not derived."""
         if level in IDS:
-            found: Tensor = getattr(self, level)
-            return found
+            ids: Tensor = getattr(self, level)
+            return ids
         if not (level.startswith("level") and level[5:].isdecimal()):
             raise ValueError(f"level must be one of {', '.join(IDS)}, level0 ..., was: {level!r}")
         number = int(level.removeprefix("level"))

@@ -57,15 +57,15 @@ class Draw(Bounded, ABC):
 
     def drawn(self, at: Positions, keys: Int[Tensor, " batch"]) -> Positions:
         """Return positions with drawn indices in the document. keys: see `row_keys`."""
-        found: list[Tensor] = []
+        of_levels: list[Tensor] = []
         document = document_runs(at.document)
         for number, ids in enumerate((at.token, at.inter, *at.levels[-1:])):
             first = _of_document(ids, document, "amin")
             count = _of_document(ids, document, "amax") - first + 1
-            own = mixed(mixed(keys + number)[:, None] + document)
-            of = Drawn(ids=ids - first, count=count, document=document, keys=own)
-            found.append(torch.where(at.document < 0, ids, first + self.new_ids(of)))
-        token, inter, *coarsest = found
+            keys_of_document = mixed(mixed(keys + number)[:, None] + document)
+            of = Drawn(ids=ids - first, count=count, document=document, keys=keys_of_document)
+            of_levels.append(torch.where(at.document < 0, ids, first + self.new_ids(of)))
+        token, inter, *coarsest = of_levels
         return replace(at, token=token, inter=inter, levels=(*at.levels[:-1], *coarsest))
 
 
@@ -105,14 +105,14 @@ class Randomised(Draw):
     reach: int = field(metadata=at_least(1))
 
     def new_ids(self, of: Drawn) -> Ids:
-        found = of.ids
+        new_ids = of.ids
         for number in range(int(of.document.max()) + 1):  # waits for the device
             inside = of.document == number
             first = inside.byte().argmax(-1, keepdim=True)
             chosen = self._subset(of.keys.gather(-1, first), of.count.gather(-1, first))
             ids = chosen.gather(-1, of.ids.clamp(max=self.reach - 1))
-            found = torch.where(inside & (of.count <= self.reach), ids, found)
-        return found
+            new_ids = torch.where(inside & (of.count <= self.reach), ids, new_ids)
+        return new_ids
 
     def _subset(self, keys: Tensor, count: Tensor) -> Int[Tensor, "batch reach"]:
         """Return `count` random ids below `reach` in order, followed by the others."""
@@ -144,8 +144,8 @@ def row_keys(tokens: Ids, *, seed: int, step: int) -> Int[Tensor, " batch"]:
 
 
 def _of_document(ids: Tensor, document: Tensor, reduce: Literal["amin", "amax"]) -> Tensor:
-    found = torch.zeros_like(ids).scatter_reduce(-1, document, ids, reduce, include_self=False)
-    return found.gather(-1, document)
+    reduced = torch.zeros_like(ids).scatter_reduce(-1, document, ids, reduce, include_self=False)
+    return reduced.gather(-1, document)
 
 
 def uniform(keys: Int[Tensor, " ..."], number: int) -> Float[Tensor, " ..."]:

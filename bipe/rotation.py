@@ -29,14 +29,14 @@ class Turn:
     """A dataclass of tables, and of rotations that it is made of, which `to` casts alike."""
 
     def to(self, dtype: torch.dtype) -> Rotation:
-        held = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
-        found: Any = replace(self, **{name: _cast(x, dtype) for name, x in held.items()})  # type: ignore[type-var]
-        return found  # type: ignore[no-any-return]
+        values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        turn: Any = replace(self, **{name: _cast(x, dtype) for name, x in values.items()})  # type: ignore[type-var]
+        return turn  # type: ignore[no-any-return]
 
 
 def _cast(x: Any, dtype: torch.dtype) -> Any:
     if isinstance(x, tuple):
-        return tuple(_cast(each, dtype) for each in x)
+        return tuple(_cast(part, dtype) for part in x)
     casts = x.is_floating_point() if isinstance(x, Tensor) else isinstance(x, Rotation)
     return x.to(dtype) if casts else x
 

@@ -168,12 +168,12 @@ def read_shapes(weights: Path) -> Shapes:
     The library has compared header and size of the file by then.
     """
     with safe_open(weights, framework="np") as file:
-        found = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
-        for name, tensor in found.items():
+        slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+        for name, tensor in slices.items():
             if tensor.get_dtype() not in _DTYPES:
-                known = ", ".join(_DTYPES)
-                raise ValueError(f"{name} must be one of {known}, was: {tensor.get_dtype()}")
-        return {name: tuple(tensor.get_shape()) for name, tensor in found.items()}
+                dtypes = ", ".join(_DTYPES)
+                raise ValueError(f"{name} must be one of {dtypes}, was: {tensor.get_dtype()}")
+        return {name: tuple(tensor.get_shape()) for name, tensor in slices.items()}
 
 
 def _require_files(folder: Path, files: Mapping[str, Any]) -> None:
@@ -230,7 +230,7 @@ def whole_folder(
     keep: one that another process has put there meanwhile stays, since its bytes are the same.
     """
     folder = Path(folder)
-    above = [each for each in folder.parents if not each.exists()]
+    above = [parent for parent in folder.parents if not parent.exists()]
     folder.parent.mkdir(parents=True, exist_ok=True)
     remove_left(folder)
     fresh = _temporary(folder, "new")
@@ -246,8 +246,8 @@ def whole_folder(
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
         with contextlib.suppress(OSError):  # others have put something there
-            for each in above:
-                each.rmdir()
+            for parent in above:
+                parent.rmdir()
         raise
 
 

@@ -107,23 +107,23 @@ def stopping() -> Iterator[None]:
     stderr = redirect_stderr(_Stderr(sys.stderr))  # type: ignore[type-var]
     _requested, _watching = None, True
     _deferring = int(os.environ.get("WORLD_SIZE", "1") != "1")
-    heard, told = os.pipe()
-    os.set_blocking(told, False)
-    before = {each: signal.getsignal(each) for each in SIGNALS}
-    _handled = handled = [each for each in SIGNALS if (each.name, before[each]) != _NOHUP]
-    wakeup = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    heard, sender = os.pipe()
+    os.set_blocking(sender, False)
+    before = {sig: signal.getsignal(sig) for sig in SIGNALS}
+    _handled = handled = [sig for sig in SIGNALS if (sig.name, before[sig]) != _NOHUP]
+    wakeup = signal.set_wakeup_fd(sender, warn_on_full_buffer=False)
     thread = threading.Thread(target=_listen, args=(heard,), name="stop", daemon=True)
     thread.start()
-    for each in handled:
-        signal.signal(each, _handle)
+    for sig in handled:
+        signal.signal(sig, _handle)
     try:
         with stderr:
             yield
     finally:
-        for each in handled:
-            signal.signal(each, before[each])
+        for sig in handled:
+            signal.signal(sig, before[sig])
         signal.set_wakeup_fd(wakeup)
-        os.close(told)  # ends the thread
+        os.close(sender)  # ends the thread
         thread.join()
         os.close(heard)
         _requested, _watching, _deferring = None, False, 0
@@ -137,8 +137,8 @@ def handled() -> Sequence[signal.Signals]:
 def heard_again() -> None:
     """Take back, in `stopping`, the signals for which a library has set handlers of its own."""
     if _watching and threading.current_thread() is threading.main_thread():
-        for each in _handled:
-            signal.signal(each, _handle)
+        for sig in _handled:
+            signal.signal(sig, _handle)
 
 
 def _handle(signum: int, frame: FrameType | None) -> None:
@@ -154,24 +154,24 @@ def _note(signum: int) -> None:
 
 def _listen(heard: int) -> None:
     """Set the flag on the first signal, and end the process on the second."""
-    first, own = None, 0
+    first, sent = None, 0
     together = 2.0 if any(name in os.environ for name in _LAUNCHERS) else 0.2
     left = _seconds_left()
     while True:
         if not select.select([heard], [], [], left)[0]:  # the time limit is near
             left = None
             if _requested is None:
-                own = signal.SIGUSR1
-                os.kill(os.getpid(), own)
+                sent = signal.SIGUSR1
+                os.kill(os.getpid(), sent)
             continue
-        found = os.read(heard, 64)
-        if not found:
+        received = os.read(heard, 64)
+        if not received:
             return
-        for signum in filter(SIGNALS.__contains__, found):
+        for signum in filter(SIGNALS.__contains__, received):
             _note(signum)
             now = time.monotonic()
-            if signum == own:  # Slurm's own signals may follow while work is being saved
-                own = 0
+            if signum == sent:  # Slurm's own signals may follow while work is being saved
+                sent = 0
             elif first is not None and now - first > together:
                 os._exit(128 + signum)
             else:
@@ -192,9 +192,9 @@ def _forget_in_child() -> None:
     if _watching:
         _requested, _watching, _deferring = None, False, 0
         signal.set_wakeup_fd(-1)
-        for each in SIGNALS:
-            if signal.getsignal(each) is _handle:
-                signal.signal(each, signal.SIG_DFL)
+        for sig in SIGNALS:
+            if signal.getsignal(sig) is _handle:
+                signal.signal(sig, signal.SIG_DFL)
 
 
 os.register_at_fork(after_in_child=_forget_in_child)

@@ -105,23 +105,23 @@ class Fed(nn.Module, ABC):
         return x
 
     def rotation(self, at: Positions, *, ids: Ids | None = None) -> Rotation | None:
-        found = []
+        rotations = []
         for level, encoding in self.fed().items():
-            own = at.ids(level) if ids is None or level != self.level else ids
+            of_level = at.ids(level) if ids is None or level != self.level else ids
             length = {"length": at.length(level)} if encoding.counts_length else {}
-            found.append(encoding.rotation(own, **length))
-        return compose(*found)
+            rotations.append(encoding.rotation(of_level, **length))
+        return compose(*rotations)
 
     def bias(
         self, q_at: Positions, k_at: Positions, *, ids: tuple[Ids, Ids] | None = None
     ) -> Bias | None:
-        found = []
+        biases = []
         for level, encoding in self.fed().items():
             # Skip encodings without a bias: where only rotations change, ids may be fractions.
             if has_hook(type(encoding), "bias"):
-                own = None if level != self.level else ids
-                found.append(encoding.bias(*own or (q_at.ids(level), k_at.ids(level))))
-        return add_biases(*found)
+                of_level = None if level != self.level else ids
+                biases.append(encoding.bias(*of_level or (q_at.ids(level), k_at.ids(level))))
+        return add_biases(*biases)
 
 
 class Flat(Fed):
@@ -246,13 +246,13 @@ class Layers(nn.Module):
     # The decoder asks `of_layer`; what describes a model looks at the first layer.
     def rotation(self, at: Positions) -> Rotation | None:
         """Return the rotation of the first layer."""
-        found: Rotation | None = self.of_layer(0).rotation(at)
-        return found
+        rotation: Rotation | None = self.of_layer(0).rotation(at)
+        return rotation
 
     def bias(self, q_at: Positions, k_at: Positions) -> Bias | None:
         """Return the bias of the first layer."""
-        found: Bias | None = self.of_layer(0).bias(q_at, k_at)
-        return found
+        bias: Bias | None = self.of_layer(0).bias(q_at, k_at)
+        return bias
 
 
 # Ids of a pass are for the link with the far method; others count their own.

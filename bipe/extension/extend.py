@@ -319,7 +319,7 @@ def _report_stretch(
     parameters = inspect.signature(kind).parameters
     if "original_length" in parameters:
         units = (given.get("original_length"), unit, level.unit)
-        original = original_length(notes, unit=next(each for each in units if each is not None))
+        original = original_length(notes, unit=next(value for value in units if value is not None))
         strategy["original_length"] = original.length
     missing = [
         name
@@ -327,7 +327,7 @@ def _report_stretch(
         if unit.default is unit.empty and unit.kind is unit.KEYWORD_ONLY and name not in strategy
     ]
     if missing:
-        cure = " ".join(f"stretch.{each}=..." for each in missing)
+        cure = " ".join(f"stretch.{name}=..." for name in missing)
         raise ValueError(f"{_name(given)} also needs {', '.join(missing)}; set {cure}")
     stretch: Stretch = kind(**{k: v for k, v in strategy.items() if k != TARGET})
     theta = float(level.encoding.get("theta", inspect.signature(RoPE).parameters["theta"].default))
@@ -361,7 +361,7 @@ def _report_stretch(
 
 def _ranges(indices: tuple[int, ...]) -> str:
     """Return (0, 1, 2, 5) as ": 0-2, 5"."""
-    starts = [each for each in indices if each - 1 not in indices]
+    starts = [index for index in indices if index - 1 not in indices]
     stops = [index for index in indices if index + 1 not in indices]
     runs = (f"{a}-{b}" if a < b else f"{a}" for a, b in zip(starts, stops, strict=True))
     return f": {', '.join(runs)}" if indices else ""
@@ -374,7 +374,9 @@ def _name(node: Mapping[str, Any]) -> str:
 def _names(node: _Node) -> str:
     """Return a name such as Bilevel(Learned, ALiBi), for errors."""
     values = (value if isinstance(value, list) else [value] for value in node.values())
-    inside = ", ".join(_names(each) for value in values for each in value if isinstance(each, dict))
+    inside = ", ".join(
+        _names(inner) for value in values for inner in value if isinstance(inner, dict)
+    )
     if TARGET not in node:  # parts by name
         return inside
     return f"{_name(node)}({inside})" if inside else _name(node)

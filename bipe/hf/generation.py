@@ -42,11 +42,11 @@ class Segmented:
     @classmethod
     def from_pretrained(cls, *args: Any, **kwargs: Any) -> Any:
         """Load a model as transformers does, and report the error rate of its id table."""
-        found = super().from_pretrained(*args, **kwargs)  # type: ignore[misc]
-        model = found[0] if isinstance(found, tuple) else found
+        loaded = super().from_pretrained(*args, **kwargs)  # type: ignore[misc]
+        model = loaded[0] if isinstance(loaded, tuple) else loaded
         if model.segmented and model.config.segment_table is not None:
             logger.warning(str(model.id_flags()))
-        return found
+        return loaded
 
     def follow(self, marker: Any) -> None:
         """Use a marker or SegmentingTokenizer for new tokens (segmentation="exact")."""
@@ -199,7 +199,7 @@ class Segmented:
 
         segmentation: a name, or the rule that `generate` made of it for its call.
         """
-        made = super().prepare_inputs_for_generation(  # type: ignore[misc]
+        inputs = super().prepare_inputs_for_generation(  # type: ignore[misc]
             input_ids,
             next_sequence_length=next_sequence_length,
             past_key_values=past_key_values,
@@ -207,34 +207,34 @@ class Segmented:
             **kwargs,
         )
         past = cached(past_key_values)
-        total = past + made["input_ids"].shape[1]
+        total = past + inputs["input_ids"].shape[1]
         # For a static cache the mask was made 4-D, from which padding cannot be read.
-        made.pop("attention_mask", None)
+        inputs.pop("attention_mask", None)
         if attention_mask is not None:
-            made["attention_mask"] = attention_mask[:, :total]
+            inputs["attention_mask"] = attention_mask[:, :total]
         if self.segmented:
-            made["segment_marks"] = self._so_far(
+            inputs["segment_marks"] = self._so_far(
                 input_ids[:, :total], total, attention_mask, segment_marks, segmentation
             )
-        return made
+        return inputs
 
     def _so_far(
         self, ids: Tensor, total: int, mask: Tensor | None, given: Tensor | None, rule: Any
     ) -> Tensor:
         """Return the marks of all tokens so far: those given, then those of the rule."""
-        known = 0 if given is None else given.shape[1]
-        if given is not None and known >= total:
+        length = 0 if given is None else given.shape[1]
+        if given is not None and length >= total:
             return given[:, :total]
         if ids.shape[1] < total:
             raise ValueError(
-                f"segments of {total} tokens are needed, but only {known} have segment_marks "
+                f"segments of {total} tokens are needed, but only {length} have segment_marks "
                 f"and {ids.shape[1]} have ids: give the ids of the whole text, or all marks"
             )
         if not isinstance(rule, IdFlags | ExactMarks):
             rule = self.rule_of_marks(rule, ids.device)
         marks: Tensor = rule.marks(ids, mask=None if mask is None else mask[:, :total])
         if given is not None:
-            marks[:, :known] = given
+            marks[:, :length] = given
         return marks
 
     @torch.no_grad()
@@ -273,16 +273,16 @@ class Segmented:
 
     def _get_logits_processor(self, *args: Any, **kwargs: Any) -> Any:
         """Let guidance_scale read its other text whole, with marks of its own."""
-        made = super()._get_logits_processor(*args, **kwargs)  # type: ignore[misc]
+        processors = super()._get_logits_processor(*args, **kwargs)  # type: ignore[misc]
         name = (kwargs.get("model_kwargs") or {}).get("segmentation")
-        for each in made if self.segmented else ():
-            if isinstance(each, UnbatchedClassifierFreeGuidanceLogitsProcessor):
+        for processor in processors if self.segmented else ():
+            if isinstance(processor, UnbatchedClassifierFreeGuidanceLogitsProcessor):
                 device = self.get_input_embeddings().weight.device  # type: ignore[attr-defined]
                 exact = isinstance(name, ExactMarks) or name == "exact"
                 rule = self.rule_of_marks("exact" if exact else name and "table", device)
-                each.unconditional_context["use_cache"] = False
-                each.model = functools.partial(_guided, self, rule)
-        return made
+                processor.unconditional_context["use_cache"] = False
+                processor.model = functools.partial(_guided, self, rule)
+        return processors
 
     def _get_candidate_generator(self, *args: Any, **kwargs: Any) -> Any:
         """Keep our rule from the assistant, and marks from one that knows no segments."""

@@ -162,30 +162,30 @@ class ExactMarks:
 
         mask: 0 for padding, which is not read.
         """
-        made = torch.zeros_like(ids, dtype=torch.uint8, device="cpu")
+        marks = torch.zeros_like(ids, dtype=torch.uint8, device="cpu")
         rows = ids.cpu().numpy()
         real = np.ones_like(rows, dtype=bool) if mask is None else mask.cpu().numpy().astype(bool)
         for row, (tokens, read) in enumerate(zip(rows, real, strict=True)):
             state = self._read(tokens[read])
-            found = state.settled
+            row_marks = state.settled
             if whole:
-                found = np.concatenate([state.decided, _uint8(state.marker.provisional())])
-            made[row, torch.from_numpy(read)] = torch.from_numpy(found)
+                row_marks = np.concatenate([state.decided, _uint8(state.marker.provisional())])
+            marks[row, torch.from_numpy(read)] = torch.from_numpy(row_marks)
         del self._states[: -_KEPT * len(rows)]
-        return made.to(ids.device)
+        return marks.to(ids.device)
 
     def _read(self, tokens: np.ndarray) -> _State:
-        known = [s for s in self._states if np.array_equal(s.tokens, tokens[: len(s.tokens)])]
-        state = max(known, key=lambda state: len(state.tokens), default=self._start)
+        prefixes = [s for s in self._states if np.array_equal(s.tokens, tokens[: len(s.tokens)])]
+        state = max(prefixes, key=lambda state: len(state.tokens), default=self._start)
         if len(state.tokens) == len(tokens):
             return state
         choose = self._choose if state is self._start else None
         marker = state.marker.copy() if choose is None else choose(tokens)
         settled, decided = [], []
         for token in tokens[len(state.tokens) :].tolist():
-            found = marker.push(token)
-            decided += found
-            settled.append((found + marker.provisional())[-1])  # the mark of this token
+            pushed = marker.push(token)
+            decided += pushed
+            settled.append((pushed + marker.provisional())[-1])  # the mark of this token
         state = _State(
             tokens,
             np.concatenate([state.settled, _uint8(settled)]),

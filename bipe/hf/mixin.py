@@ -118,9 +118,9 @@ class SegmentRotary(nn.Module):
 
 def _carrying(values: Tensor, carried: Tensor) -> Tensor:
     """Return a tensor of this call alone with another one as its attribute."""
-    made = values.view_as(values)
-    setattr(made, _CARRIED, carried)
-    return made
+    view = values.view_as(values)
+    setattr(view, _CARRIED, carried)
+    return view
 
 
 def _at_segments(rotary: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -142,11 +142,11 @@ class Bilevel(Segmented):
     """
 
     def __init__(self, config: Any, *args: Any, **kwargs: Any) -> None:
-        own = self.config_class  # type: ignore[attr-defined]
-        if not isinstance(config, own):
+        config_class = self.config_class  # type: ignore[attr-defined]
+        if not isinstance(config, config_class):
             name, given = type(self).__name__, type(config).__name__
             raise TypeError(
-                f"config must be {own.__name__}, made by {name}.config_class, was: {given}"
+                f"config must be {config_class.__name__}, made by {name}.config_class, was: {given}"
             )
         super().__init__(config, *args, **kwargs)  # type: ignore[call-arg]
         base: Any = self.base_model  # type: ignore[attr-defined]
@@ -228,9 +228,9 @@ class Bilevel(Segmented):
 
 def _blank(stock: Any, config: bool) -> Any:
     """Return a model or a configuration without its state: pickle cannot import their classes."""
-    made: Any = bilevel_class(stock)
-    made = made.config_class if config else made
-    return made.__new__(made)
+    cls: Any = bilevel_class(stock)
+    cls = cls.config_class if config else cls
+    return cls.__new__(cls)
 
 
 def _require_packable(cls: type[Any], at: Positions, kwargs: dict[str, Any]) -> None:
@@ -238,7 +238,7 @@ def _require_packable(cls: type[Any], at: Positions, kwargs: dict[str, Any]) -> 
     apart = any(base.__name__ in _APART for base in cls.__mro__)
     if torch.compiler.is_compiling():
         joins = [kwargs.get(key) for key in ("attention_mask", "past_key_values", "use_cache")]
-        if not apart or any(each is not None and each is not False for each in joins):
+        if not apart or any(join is not None and join is not False for join in joins):
             torch._assert_async((at.document <= 0).all(), "a row has several documents")
         else:
             kwargs["use_cache"] = False
@@ -288,8 +288,8 @@ def bilevel_class(cls: type[Any]) -> type[Any]:
     # transformers renames weights while it reads and writes files, by the name of the class.
     if renamed := get_checkpoint_conversion_mapping(cls.__name__):
         register_checkpoint_conversion_mapping(name, renamed, overwrite=True)
-    own = {"__module__": __name__, "__doc__": cls.__doc__, "config_class": config}
-    return type(name, (Bilevel, cls), own)
+    model_namespace = {"__module__": __name__, "__doc__": cls.__doc__, "config_class": config}
+    return type(name, (Bilevel, cls), model_namespace)
 
 
 def bilevel(cls: type[Any]) -> type[Any]:
@@ -299,15 +299,15 @@ def bilevel(cls: type[Any]) -> type[Any]:
     a model type if cls is another one, such as a subclass: use its own from_pretrained.
     """
     _require_fit(cls)
-    made = bilevel_class(cls)  # type: ignore[arg-type]
-    config = made.config_class
+    model_class = bilevel_class(cls)  # type: ignore[arg-type]
+    config = model_class.config_class
     usual, kind = MODEL_FOR_CAUSAL_LM_MAPPING.get(cls.config_class, cls), config.model_type
     if usual is not cls or (kind in CONFIG_MAPPING and CONFIG_MAPPING[kind] is not config):
-        return made
+        return model_class
     AutoConfig.register(config.model_type, config, exist_ok=True)
-    AutoModelForCausalLM.register(config, made, exist_ok=True)
+    AutoModelForCausalLM.register(config, model_class, exist_ok=True)
     AutoTokenizer.register(config, SegmentingTokenizer, exist_ok=True)
-    return made
+    return model_class
 
 
 def _require_fit(cls: Any) -> None:
@@ -330,13 +330,13 @@ def _require_fit(cls: Any) -> None:
 
 def _rotation_of(model: Any) -> nn.Module:
     """Return the rotation of a base model; ValueError if it has none."""
-    found = getattr(model.base_model, "rotary_emb", None)
-    if not isinstance(found, nn.Module):
+    rotation = getattr(model.base_model, "rotary_emb", None)
+    if not isinstance(rotation, nn.Module):
         raise ValueError(
             f"{type(model).__name__} does not compute its rotation once, by "
             "base_model.rotary_emb: bilevel cannot reach it"
         )
-    return found
+    return rotation
 
 
 def register_families() -> None:

@@ -83,9 +83,9 @@ class SegmentingTokenizer(_WithSegmenter):
 
     def train_new_from_iterator(self, *args: Any, **kwargs: Any) -> Any:
         """Train a tokenizer like this one, with the same segmenter."""
-        made = super().train_new_from_iterator(*args, **kwargs)
-        made.segmenter = self.segmenter
-        return made
+        trained = super().train_new_from_iterator(*args, **kwargs)
+        trained.segmenter = self.segmenter
+        return trained
 
     def _add_tokens(self, *args: Any, **kwargs: Any) -> int:
         """Add tokens, whose texts are read anew."""
@@ -104,22 +104,22 @@ class SegmentingTokenizer(_WithSegmenter):
         tensors = kwargs.pop("return_tensors", None)
         rows = [text] if isinstance(text, str) else list(text)
         with _LOCK:
-            made = super()._encode_plus(rows, **kwargs)
-        origin = made.get("overflow_to_sample_mapping", range(len(rows)))
+            encoded = super()._encode_plus(rows, **kwargs)
+        origin = encoded.get("overflow_to_sample_mapping", range(len(rows)))
         several = self.levels > 1
         cuts = [
             self.segmenter.levels(row) if several else (self.segmenter.cut(row),) for row in rows
         ]
-        encodings: Any = made.encodings
+        encodings: Any = encoded.encodings
         pairs = zip(encodings, origin, strict=True)
         marks = [self._marks(encoding, rows[at], cuts[at]) for encoding, at in pairs]
-        made["segment_marks"] = [row.tolist() for row in marks]
+        encoded["segment_marks"] = [row.tolist() for row in marks]
         if tensors is not None:
-            return made.convert_to_tensors(tensors)
+            return encoded.convert_to_tensors(tensors)
         if isinstance(text, str) and not kwargs.get("return_overflowing_tokens"):
-            single = {key: value[0] for key, value in made.items()}
-            return BatchEncoding(single, made.encodings)
-        return made
+            single = {key: value[0] for key, value in encoded.items()}
+            return BatchEncoding(single, encoded.encodings)
+        return encoded
 
     def _marks(self, encoding: Any, text: str, cuts: Sequence[np.ndarray]) -> np.ndarray:
         """Return the marks of an encoding, zero for padding."""
@@ -132,12 +132,12 @@ class SegmentingTokenizer(_WithSegmenter):
         """Pad as the base does, and marks with zeros."""
         before = len(encoded_inputs["input_ids"])
         side = kwargs.get("padding_side") or self.padding_side
-        made = super()._pad(encoded_inputs, *args, **kwargs)
-        zeros = [0] * (len(made["input_ids"]) - before)
-        if zeros and "segment_marks" in made:
-            marks = [*made["segment_marks"]]
-            made["segment_marks"] = marks + zeros if side == "right" else zeros + marks
-        return made
+        padded = super()._pad(encoded_inputs, *args, **kwargs)
+        zeros = [0] * (len(padded["input_ids"]) - before)
+        if zeros and "segment_marks" in padded:
+            marks = [*padded["segment_marks"]]
+            padded["segment_marks"] = marks + zeros if side == "right" else zeros + marks
+        return padded
 
     @cached_property
     def _table(self) -> ByteTable | None:
@@ -154,8 +154,8 @@ class SegmentingTokenizer(_WithSegmenter):
     def _pieces(self, count: int, special: frozenset[int]) -> tuple[bytes, ...]:
         ids = range(count)
         if self._table is not None:
-            known = self._table.pieces
-            return tuple(known[id] if id < len(known) else b"" for id in ids)
+            spellings = self._table.pieces
+            return tuple(spellings[id] if id < len(spellings) else b"" for id in ids)
 
         def text(*some: int) -> str:
             return str(self.decode([*some]))
@@ -186,7 +186,7 @@ class SegmentingTokenizer(_WithSegmenter):
     def marks_of_ids(self, ids: Sequence[int]) -> list[int]:
         """Return the marks of a text of which only the ids are known."""
         marker = self.marker(str(self.decode([*ids])))
-        return [found for id in ids for found in marker.push(int(id))] + marker.provisional()
+        return [of_id for id in ids for of_id in marker.push(int(id))] + marker.provisional()
 
     def segment_table(self, texts: Iterable[str] = (), *, size: int) -> dict[str, Any]:
         """Return the id table of this segmenter for a config of `size` ids (`IdTable.packed`).
@@ -213,7 +213,7 @@ def read_segmenter(path: Path, *, allowed: tuple[str, ...] = ALLOWED) -> Segment
         written = json.loads(path.read_text(encoding="utf-8"))
         description = {TARGET: written["segmenter"], **written["parameters"]}
         _refuse_back_ends(description)
-        made: Segmenter = build(description, Segmenter, allowed=allowed)
+        segmenter: Segmenter = build(description, Segmenter, allowed=allowed)
     except (KeyError, TypeError, ValueError) as fault:
         said = f"{type(fault).__name__} {fault}" if isinstance(fault, KeyError) else str(fault)
         said = said.partition(", or allowed=")[0]  # a cure for callers of `build`
@@ -221,12 +221,12 @@ def read_segmenter(path: Path, *, allowed: tuple[str, ...] = ALLOWED) -> Segment
             f"{path}: its segmenter cannot be built: {said}; in Python load the tokenizer "
             "by SegmentingTokenizer.from_pretrained(FOLDER, segmenter=...)"
         ) from None
-    if json.loads(json.dumps(made.fingerprint())) != written:
+    if json.loads(json.dumps(segmenter.fingerprint())) != written:
         logger.warning(
-            f"{path}: was written with older rules or tables of {type(made).__name__}; "
+            f"{path}: was written with older rules or tables of {type(segmenter).__name__}; "
             "the current ones are used"
         )
-    return made
+    return segmenter
 
 
 def _refuse_back_ends(description: Any) -> None:

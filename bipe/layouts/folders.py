@@ -41,7 +41,7 @@ INDEX = "model.safetensors.index.json"
 MODEL_TYPE, _PREFIX = "bipe", "model."
 _BILEVEL, _TABLE = "bipe_", "intra.weight"  # model types, and the table, of bipe.hf.bilevel
 SHARD_BYTES = 5 * 10**9
-_FIELDS = tuple(each.name for each in dataclasses.fields(DecoderConfig))
+_FIELDS = tuple(field.name for field in dataclasses.fields(DecoderConfig))
 
 
 def write_folder(
@@ -63,15 +63,15 @@ def write_folder(
     folder = Path(folder)
     if folder.exists():
         raise CheckpointError(f"{folder} already exists: name a new folder")
-    found = _as_official(model, max_length)
-    config, state = found or _as_bipe(model, max_length)
-    code = None if found else of_decoder(model.config.encoding)
+    official = _as_official(model, max_length)
+    config, state = official or _as_bipe(model, max_length)
+    code = None if official else of_decoder(model.config.encoding)
     if code is not None:
         config |= {"auto_map": auto_map(*DECODER)}
     dtype = dtype or model.tokens.weight.dtype
     config |= {"dtype": str(dtype).removeprefix("torch."), **(keys or {})}
     if model.config.tied_head:  # safetensors refuses two names for one tensor
-        state = {name: each for name, each in state.items() if not name.endswith("head.weight")}
+        state = {name: tensor for name, tensor in state.items() if not name.endswith("head.weight")}
     text = json.dumps(config, indent=2, default=plain) + "\n"
     files = {CONFIG: text, **beside(config)} | ({} if code is None else {FILE: code})
     with whole_folder(folder, files) as fresh:
@@ -90,18 +90,18 @@ def read_folder(
     try:
         config = read_object(folder / CONFIG)[1]
     except (OSError, ValueError) as fault:
-        told = f"is not JSON: {fault}"
+        reason = f"is not JSON: {fault}"
         if isinstance(fault, OSError):
-            told = f"cannot be read ({fault.strerror}); is {folder} a model folder?"
-        raise CheckpointError(f"{folder / CONFIG} {told}") from fault
+            reason = f"cannot be read ({fault.strerror}); is {folder} a model folder?"
+        raise CheckpointError(f"{folder / CONFIG} {reason}") from fault
     state = _weights(folder)
     try:
         if config.get("model_type") == MODEL_TYPE:
             return _from_bipe(folder, config, state, allowed), config
         return from_official(*_as_released(config, state)), config
     except CheckpointError as fault:
-        known = str(fault).startswith(str(folder))
-        raise CheckpointError(str(fault) if known else f"{folder}: {fault}") from fault
+        names_folder = str(fault).startswith(str(folder))
+        raise CheckpointError(str(fault) if names_folder else f"{folder}: {fault}") from fault
     except UNFIT as fault:
         raise CheckpointError(f"{folder}: {CONFIG} and weights do not match: {fault}") from fault
 
@@ -124,7 +124,7 @@ def _as_bipe(model: Decoder, max_length: int) -> tuple[dict[str, Any], dict[str,
     config |= {name: getattr(model.config, name) for name in _FIELDS}
     config["n_kv_head"] = model.config.kv_heads  # which transformers wants to know
     config["max_position_embeddings"] = max_length
-    return config, {f"{_PREFIX}{name}": each for name, each in model.state_dict().items()}
+    return config, {f"{_PREFIX}{name}": tensor for name, tensor in model.state_dict().items()}
 
 
 def _as_released(
@@ -152,11 +152,11 @@ def _from_bipe(
     other = next((name for name in state if not name.startswith(_PREFIX)), None)
     if other is not None:
         raise CheckpointError(f"names of weights must start with {_PREFIX!r}, was: {other}")
-    own = {name.removeprefix(_PREFIX): each for name, each in state.items()}
-    shapes = {name: tuple(each.shape) for name, each in own.items()}
+    weights = {name.removeprefix(_PREFIX): tensor for name, tensor in state.items()}
+    shapes = {name: tuple(tensor.shape) for name, tensor in weights.items()}
     require_shapes(decoder, shapes, allowed=allowed)
-    model = Decoder(decoder, allowed=allowed).to(own["tokens.weight"].dtype)
-    load_weights(model, own)
+    model = Decoder(decoder, allowed=allowed).to(weights["tokens.weight"].dtype)
+    load_weights(model, weights)
     return model
 
 
@@ -166,34 +166,34 @@ def _write_weights(
     """Write weights as one file, or as several in their order with an index."""
     shards: list[dict[str, Tensor]] = [{}]
     room = shard_bytes
-    for name, each in state.items():
-        size = each.numel() * dtype.itemsize
+    for name, tensor in state.items():
+        size = tensor.numel() * dtype.itemsize
         if shards[-1] and size > room:
             shards.append({})
             room = shard_bytes
-        shards[-1][name] = each
+        shards[-1][name] = tensor
         room -= size
     files = {
         (f"model-{i:05d}-of-{len(shards):05d}.safetensors" if len(shards) > 1 else WEIGHTS): shard
         for i, shard in enumerate(shards, start=1)
     }
     for file, shard in files.items():
-        made = {name: _cast(name, each, dtype) for name, each in shard.items()}
-        save_file(made, folder / file, metadata={"format": "pt"})
+        tensors = {name: _cast(name, tensor, dtype) for name, tensor in shard.items()}
+        save_file(tensors, folder / file, metadata={"format": "pt"})
     if len(shards) > 1:
-        total = sum(each.numel() * dtype.itemsize for each in state.values())
+        total = sum(tensor.numel() * dtype.itemsize for tensor in state.values())
         places = {name: file for file, shard in files.items() for name in shard}
         index = {"metadata": {"total_size": total}, "weight_map": places}
         (folder / INDEX).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
 
 
 def _cast(name: str, values: Tensor, dtype: torch.dtype) -> Tensor:
-    made = values.to(dtype).contiguous()
-    if dtype == torch.float16 and bool(made.isinf().any() & values.isfinite().all()):
+    cast = values.to(dtype).contiguous()
+    if dtype == torch.float16 and bool(cast.isinf().any() & values.isfinite().all()):
         raise CheckpointError(
             f"{name} has values outside the range of float16: use bfloat16 or float32"
         )
-    return made
+    return cast
 
 
 def _weights(folder: Path) -> dict[str, Tensor]:
@@ -212,16 +212,16 @@ def _weights(folder: Path) -> dict[str, Tensor]:
                 f"{index}: must list .safetensors files of its folder, was: {name!r}"
             )
         if not path.is_file():
-            pickles = sorted(each.name for each in folder.glob("*.bin"))
+            pickles = sorted(file.name for file in folder.glob("*.bin"))
             cure = f"; {pickles[0]} is a pickle: save it as safetensors first" if pickles else ""
             raise CheckpointError(f"{path} is missing{cure or '; copy the whole folder'}")
         try:
             state |= load_file(path)
         except (OSError, SafetensorError) as fault:
             raise CheckpointError(f"{path} cannot be read: {fault}; copy it again") from fault
-    odd = sorted({str(each.dtype) for each in state.values() if not each.is_floating_point()})
+    odd = sorted({str(tensor.dtype) for tensor in state.values() if not tensor.is_floating_point()})
     if odd or not state:
         raise CheckpointError(f"{folder}: weights must be floats, was: {', '.join(odd) or 'none'}")
     # Norms are in float32 here and there: the widest type holds all values as they are.
-    widest = functools.reduce(torch.promote_types, {each.dtype for each in state.values()})
-    return {name: each.to(widest) for name, each in state.items()}
+    widest = functools.reduce(torch.promote_types, {tensor.dtype for tensor in state.values()})
+    return {name: tensor.to(widest) for name, tensor in state.items()}

@@ -209,11 +209,11 @@ def _options(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _require_weights(model: Decoder, state: Mapping[str, Tensor]) -> None:
     """Raise CheckpointError unless a state has every weight of a model, in its shape."""
-    own = model.state_dict()
+    weights = model.state_dict()
     for ours, theirs in _names(model).items():
         if theirs not in state and not (ours == "head.weight" and model.config.tied_head):
             raise CheckpointError(f"{theirs} is missing: are these all shards of the model?")
-        expected = tuple(own[ours].shape)
+        expected = tuple(weights[ours].shape)
         if theirs in state and tuple(state[theirs].shape) != expected:
             raise CheckpointError(
                 f"{theirs} must be {expected} according to the config, was: "
@@ -225,8 +225,8 @@ def _model_type(config: DecoderConfig) -> str:
     """Return the kind of transformers that has the options of a decoder."""
     given = {"qkv_bias": config.qkv_bias, "qk_norm": config.qk_norm}
     options = {name: value for name, value in given.items() if value is not None}
-    for name, known in _KINDS.items():
-        if known == options:
+    for name, kind_options in _KINDS.items():
+        if kind_options == options:
             return name
     said = " and ".join(f"{name}={value}" for name, value in options.items())
     raise CheckpointError(f"the official layout does not support {said}")
@@ -263,9 +263,9 @@ def _with_log_scale(encoding: dict[str, Any], config: Mapping[str, Any]) -> dict
 def _log_scale(far: Mapping[str, Any] | None) -> dict[str, Any]:
     if far is None:
         return {}
-    known = {TARGET: _LOG_N, "clip": False, "unit": None}
+    usual = {TARGET: _LOG_N, "clip": False, "unit": None}
     length = far.get("original_length")
-    if {**known, **far} != known | {"original_length": length}:
+    if {**usual, **far} != usual | {"original_length": length}:
         raise CheckpointError(f"the official layout has no name for a far method: {dict(far)}")
     return {"log_scale": True, "train_scale": length}
 
@@ -283,12 +283,12 @@ def _encoding(config: Mapping[str, Any], head_width: int, intra_length: int) -> 
     if stretch is not None and alibi:
         raise CheckpointError(f"{kind} has no rotary frequencies: remove rope_scaling")
     if alibi:
-        made = {TARGET: "bipe.encodings.ALiBi", "n_head": config["num_attention_heads"]}
-        made |= {"multiplier": ALIBI_MULTIPLIER} if bilevel else {}
+        node = {TARGET: "bipe.encodings.ALiBi", "n_head": config["num_attention_heads"]}
+        node |= {"multiplier": ALIBI_MULTIPLIER} if bilevel else {}
     else:
-        made = {TARGET: _ROPE, "head_width": head_width, "theta": read_theta(config)}
-        made |= {} if stretch is None else {"stretch": stretch}
+        node = {TARGET: _ROPE, "head_width": head_width, "theta": read_theta(config)}
+        node |= {} if stretch is None else {"stretch": stretch}
     if not bilevel:
-        return made
+        return node
     intra = {TARGET: _LEARNED, "width": config["hidden_size"], "length": intra_length}
-    return {TARGET: _BILEVEL, "intra": intra, "inter": made}
+    return {TARGET: _BILEVEL, "intra": intra, "inter": node}

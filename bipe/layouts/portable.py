@@ -75,8 +75,8 @@ def of_stock(model: str, config: str, *, stretch: Mapping[str, Any] | None = Non
 
 def auto_map(model: str, config: str) -> dict[str, str]:
     """Return what config.json says of the file: its class of models, and that of configurations."""
-    made = {"AutoConfig": config, "AutoModelForCausalLM": model}
-    return {auto: f"{Path(FILE).stem}.{name}" for auto, name in made.items()}
+    classes = {"AutoConfig": config, "AutoModelForCausalLM": model}
+    return {auto: f"{Path(FILE).stem}.{name}" for auto, name in classes.items()}
 
 
 class Handed:
@@ -126,11 +126,11 @@ def build(description: Any, kind: Any = None, **_: Any) -> Any:
         if "_target_" not in given:
             return given
         name = str(given.pop("_target_"))
-        found = globals().get(name.rpartition(".")[2])
-        if not inspect.isclass(found) or found.__module__ != __name__:
+        target = globals().get(name.rpartition(".")[2])
+        if not inspect.isclass(target) or target.__module__ != __name__:
             raise ValueError(f"this file has no {name}: load the folder with bipe.hf")
-        return found(**given)
-    return [build(each) for each in description] if isinstance(description, list) else description
+        return target(**given)
+    return [build(item) for item in description] if isinstance(description, list) else description
 
 
 # Definitions with another form in the file.
@@ -145,16 +145,16 @@ class _Module:
     """The statements that define each name of a file of ours, and what its imports mean."""
 
     lines: list[str]
-    own: dict[str, list[ast.stmt]]
+    defined: dict[str, list[ast.stmt]]
     imports: dict[str, Meaning]
 
     def meaning(self, name: str, here: str) -> Meaning | None:
         """Return what a name means in the module `here`; None for a name of Python's own."""
-        return (here, name) if name in self.own else self.imports.get(name)
+        return (here, name) if name in self.defined else self.imports.get(name)
 
     def others(self, here: str, called: Mapping[Meaning, str]) -> dict[str, str]:
         """Return new names of those that mean something else elsewhere in a file."""
-        meant = {name: self.meaning(name, here) for name in (*self.own, *self.imports)}
+        meant = {name: self.meaning(name, here) for name in (*self.defined, *self.imports)}
         finals = {name: called.get(_place(what)) for name, what in meant.items() if what}
         return {name: final for name, final in finals.items() if final and final != name}
 
@@ -163,10 +163,10 @@ class _Module:
 
         called: new names, see `others`.
         """
-        chosen = {node.lineno: node for name in names for node in self.own[name]}
+        chosen = {node.lineno: node for name in names for node in self.defined[name]}
         plain: list[str] = []
         for _, node in sorted(chosen.items()):
-            start = min([node.lineno, *(each.lineno for each in _decorators(node))]) - 1
+            start = min([node.lineno, *(decorator.lineno for decorator in _decorators(node))]) - 1
             text = _with_names(self.lines[: node.end_lineno], node, called)[start:]
             while self.lines[start - 1].startswith("#"):
                 start -= 1
@@ -185,30 +185,34 @@ def _module(name: str) -> _Module:
     path = _ROOT.joinpath(*name.split("."))
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     source = _EXPLAINED.sub("", path.read_text(encoding="utf-8"))
-    own: dict[str, list[ast.stmt]] = {}
+    defined: dict[str, list[ast.stmt]] = {}
     imports: dict[str, Meaning] = {}
     for node in ast.parse(source).body:
         if isinstance(node, ast.Import):
-            imports |= {each.asname or each.name: (each.name, None) for each in node.names}
+            imports |= {alias.asname or alias.name: (alias.name, None) for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             origin = str(node.module)
-            imports |= {each.asname or each.name: (origin, each.name) for each in node.names}
+            imports |= {alias.asname or alias.name: (origin, alias.name) for alias in node.names}
         elif isinstance(node, ast.ClassDef | ast.FunctionDef):
             # What registers itself with a name belongs to that: @name.register_fake.
-            hosts = (_root(each) for each in _decorators(node) if not isinstance(each, ast.Name))
-            for name in (node.name, *(host for host in hosts if host in own)):
-                own.setdefault(name, []).append(node)
+            hosts = (
+                _root(decorator)
+                for decorator in _decorators(node)
+                if not isinstance(decorator, ast.Name)
+            )
+            for name in (node.name, *(host for host in hosts if host in defined)):
+                defined.setdefault(name, []).append(node)
         elif isinstance(node, ast.Expr):
-            own.get(_root(node.value), []).append(node)
+            defined.get(_root(node.value), []).append(node)
         else:
             for name in _names(node, ast.Store):
-                own.setdefault(name, []).append(node)
-    return _Module(lines=source.splitlines(), own=own, imports=imports)
+                defined.setdefault(name, []).append(node)
+    return _Module(lines=source.splitlines(), defined=defined, imports=imports)
 
 
 def _place(what: Meaning) -> Meaning:
     """Return where a name is defined that a module of ours has or imports."""
-    while _is_ours(what) and what[1] not in _module(what[0]).own:
+    while _is_ours(what) and what[1] not in _module(what[0]).defined:
         origin = _module(what[0]).imports.get(str(what[1]))
         if origin is None:  # a module
             break
@@ -233,9 +237,9 @@ def _needed(what: Meaning) -> list[Meaning]:
     """Return what a definition of ours needs directly."""
     here, name = what
     module = _module(here)
-    used = (each for node in module.own[str(name)] for each in _names(node, ast.Load))
-    meant = (module.meaning(each, here) for each in used)
-    return [_place(each) for each in meant if each is not None]
+    used = (used_name for node in module.defined[str(name)] for used_name in _names(node, ast.Load))
+    meant = (module.meaning(used_name, here) for used_name in used)
+    return [_place(meaning) for meaning in meant if meaning is not None]
 
 
 def _named(description: Any) -> Iterator[Meaning]:
@@ -251,9 +255,11 @@ def _assembled(title: str, roots: Iterable[Meaning], tail: str = "") -> str:
     meanings = _closure(roots)
     inside = {what for what in meanings if _is_ours(what)}
     modules = _in_order({module for module, _ in inside})
-    own = {each: sorted(str(name) for module, name in inside if module == each) for each in modules}
+    names = {
+        here: sorted(str(name) for module, name in inside if module == here) for here in modules
+    }
     called: dict[Meaning, str] = {}
-    ordered: list[Meaning] = [(module, name) for module in modules for name in own[module]]
+    ordered: list[Meaning] = [(module, name) for module in modules for name in names[module]]
     for what in [*ordered, *sorted(meanings - inside, key=str)]:
         name = _local(what, modules)
         free = name not in called.values()
@@ -261,7 +267,7 @@ def _assembled(title: str, roots: Iterable[Meaning], tail: str = "") -> str:
     parts = [
         part
         for here in modules
-        for part in _module(here).parts(own[here], _module(here).others(here, called))
+        for part in _module(here).parts(names[here], _module(here).others(here, called))
     ]
     outside = {what: called[what] for what in meanings - inside}
     head = _HEAD.format(
@@ -275,25 +281,28 @@ def _assembled(title: str, roots: Iterable[Meaning], tail: str = "") -> str:
 
 def _in_order(modules: set[str]) -> list[str]:
     """Return modules of ours after those that they import."""
-    found: list[str] = []
+    ordered: list[str] = []
 
     def visit(module: str) -> None:
-        if module not in found:
+        if module not in ordered:
             for what in _module(module).imports.values():
                 origin = _place(what)[0]
                 if origin in modules and origin != module:
                     visit(origin)
-            found.append(module)
+            ordered.append(module)
 
     for module in sorted(modules):
         visit(module)
-    return found
+    return ordered
 
 
 def _local(what: Meaning, modules: Iterable[str]) -> str:
     """Return the name of something in our files: np."""
     names = (
-        name for here in modules for name, each in _module(here).imports.items() if each == what
+        name
+        for here in modules
+        for name, meaning in _module(here).imports.items()
+        if meaning == what
     )
     return str(what[1]) if _is_ours(what) else next(names, str(what[1]))
 
@@ -302,14 +311,14 @@ def _with_names(lines: list[str], node: ast.AST, called: Mapping[str, str]) -> l
     """Return lines with other names in a definition; LookupError if one has an argument's."""
     lines = [*lines]
     places = []
-    for each in ast.walk(node) if called else ():
-        if isinstance(each, ast.Name) and each.id in called:
-            places.append((each.lineno - 1, each.col_offset, each.id))
-        elif isinstance(each, ast.arg) and each.arg in called:
-            raise LookupError(f"line {each.lineno}: rename the argument {each.arg}")
-        elif isinstance(each, ast.ClassDef | ast.FunctionDef) and each.name in called:
-            before = re.split(rf"\b{each.name}\b", lines[each.lineno - 1])[0]
-            places.append((each.lineno - 1, len(before), each.name))
+    for inner in ast.walk(node) if called else ():
+        if isinstance(inner, ast.Name) and inner.id in called:
+            places.append((inner.lineno - 1, inner.col_offset, inner.id))
+        elif isinstance(inner, ast.arg) and inner.arg in called:
+            raise LookupError(f"line {inner.lineno}: rename the argument {inner.arg}")
+        elif isinstance(inner, ast.ClassDef | ast.FunctionDef) and inner.name in called:
+            before = re.split(rf"\b{inner.name}\b", lines[inner.lineno - 1])[0]
+            places.append((inner.lineno - 1, len(before), inner.name))
     for line, at, name in sorted(places, reverse=True):
         text = lines[line]
         lines[line] = text[:at] + called[name] + text[at + len(name) :]
@@ -318,13 +327,13 @@ def _with_names(lines: list[str], node: ast.AST, called: Mapping[str, str]) -> l
 
 def _names(node: ast.AST, use: type[ast.expr_context]) -> Iterator[str]:
     """Yield the names that a definition reads or sets."""
-    found = (each for each in ast.walk(node) if isinstance(each, ast.Name))
-    yield from sorted({each.id for each in found if isinstance(each.ctx, use)})
+    read = (name_node for name_node in ast.walk(node) if isinstance(name_node, ast.Name))
+    yield from sorted({name_node.id for name_node in read if isinstance(name_node.ctx, use)})
 
 
 def _decorators(node: ast.stmt) -> list[ast.expr]:
-    found: list[ast.expr] = getattr(node, "decorator_list", [])
-    return found
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return decorators
 
 
 def _root(node: ast.expr) -> str:

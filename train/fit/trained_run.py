@@ -172,11 +172,11 @@ def group_by_arm(found: Iterable[TrainedRun]) -> list[list[TrainedRun]]:
     groups: dict[tuple[str, str], list[TrainedRun]] = {}
     listed = list(found)
     for run in listed:
-        alike = [each for each in listed if each.arm == run.arm]
-        unique = len({each.seed for each in alike}) == len(alike)
+        alike = [other for other in listed if other.arm == run.arm]
+        unique = len({other.seed for other in alike}) == len(alike)
         name = "" if unique else stem(run.name, run.seed)
         place = 0  # equal names with equal seeds, from several places: separate groups
-        while any(run.seed == each.seed for each in groups.get((run.arm, f"{name}/{place}"), [])):
+        while any(run.seed == other.seed for other in groups.get((run.arm, f"{name}/{place}"), [])):
             place += 1
         groups.setdefault((run.arm, f"{name}/{place}"), []).append(run)
     return [sorted(group, key=lambda run: run.seed or 0) for group in groups.values()]
@@ -231,6 +231,6 @@ def data_of_runs(found: Sequence[TrainedRun], *, asked: runs.Data, out: str) -> 
     why = "has another tokenizer" if _are_there(asked) else "holds no data"
     for word, of in names.items():
         listed = ", ".join(of) if len(of) < 4 else f"{len(of)} runs"
-        told = f"bipe: {listed}: {word}, as in training, since {asked} {why}"
-        print(told, file=sys.stderr, flush=True)
+        message = f"bipe: {listed}: {word}, as in training, since {asked} {why}"
+        print(message, file=sys.stderr, flush=True)
     return taken

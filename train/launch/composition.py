@@ -115,7 +115,7 @@ def as_overrides(words: Iterable[str], *, many: bool, texts: Collection[str] = (
         is_group = key.partition("@")[0] in groups
         read = None if override is None else override.value()
         numeric = is_group and any(
-            isinstance(each, int | float) for each in getattr(read, "list", [read])
+            isinstance(number, int | float) for number in getattr(read, "list", [read])
         )
         as_text = key in TEXT_KEYS and override is not None and read != value
         if (
@@ -366,8 +366,8 @@ def stored(file: Path, made: DictConfig, command: Command, overrides: Sequence[s
             raise ValueError(yaml_fault(error)) from None
         if not isinstance(config, DictConfig) or "out" not in config:
             raise ValueError("contains no configuration, as --cfg job shows and runs store one")
-    own = OWN if command.name != "prepare" else (*OWN, "data")  # where it writes
-    left = [key for name in own for key in _differing(config, made, name)]
+    reserved = OWN if command.name != "prepare" else (*OWN, "data")  # where it writes
+    left = [key for name in reserved for key in _differing(config, made, name)]
     if left:
         print(
             f"bipe: warning: --config-file {file}: not used: {', '.join(left)}, since a file "
@@ -375,7 +375,7 @@ def stored(file: Path, made: DictConfig, command: Command, overrides: Sequence[s
             "what you want of it",
             file=sys.stderr,
         )
-    for key in own:
+    for key in reserved:
         OmegaConf.update(config, key, _raw(made, key), merge=False, force_add=True)
     for word in overrides:
         if hydra_keys.is_of_hydra(word) or word.startswith("command="):
@@ -384,7 +384,7 @@ def stored(file: Path, made: DictConfig, command: Command, overrides: Sequence[s
         key = override.key_or_group
         if key in made.hydra.runtime.choices and override.package is None:
             OmegaConf.update(config, key, _raw(made, key), merge=False, force_add=True)
-        elif not f"{key}.".startswith(tuple(f"{name}." for name in own)):
+        elif not f"{key}.".startswith(tuple(f"{name}." for name in reserved)):
             value = None if override.is_delete() else override.value()
             OmegaConf.update(config, key, value, force_add=True)
     return config
@@ -394,7 +394,7 @@ def _differing(config: DictConfig, other: DictConfig, name: str) -> Iterator[str
     """Yield what differs of a key, or of the keys in it."""
     from omegaconf import OmegaConf
 
-    ours, two = (OmegaConf.select(each, name) for each in (config, other))
+    ours, two = (OmegaConf.select(side, name) for side in (config, other))
     if ours is None:
         return
     if not (OmegaConf.is_dict(ours) and OmegaConf.is_dict(two)):

@@ -184,8 +184,10 @@ def _of_option(group: str, option: str) -> Keys:
         if isinstance(base, str) and base != "_self_":
             entries |= _of_option(group, base)
     place = _PLACES.get(group, group)
-    own = {key: entry for key, entry in shown(lines).items() if not key.startswith("_")}
-    return entries | {f"{place}.{key}": entry for key, entry in own.items()}
+    entries_of_option = {
+        key: entry for key, entry in shown(lines).items() if not key.startswith("_")
+    }
+    return entries | {f"{place}.{key}": entry for key, entry in entries_of_option.items()}
 
 
 def _own(command: str) -> list[str]:
@@ -195,11 +197,11 @@ def _own(command: str) -> list[str]:
 
 def _with_own(found: Keys, command: str) -> Keys:
     """Return keys with the defaults that a command has of its own."""
-    own = shown(_own(command))
+    of_command = shown(_own(command))
     return found | {
-        key: (own[key][0], own[key][1] or comment)
+        key: (of_command[key][0], of_command[key][1] or comment)
         for key, (_, comment) in found.items()
-        if key in own
+        if key in of_command
     }
 
 
@@ -323,7 +325,9 @@ def completion(words: Words) -> None:
 def _candidates(line: str) -> list[str]:
     words = line.split()
     word = "" if line.endswith(" ") else words.pop()
-    return [each for each in _offered(words[1:], word) if each.startswith(word)]
+    return [
+        word_offered for word_offered in _offered(words[1:], word) if word_offered.startswith(word)
+    ]
 
 
 def _offered(before: list[str], word: str) -> Iterator[str]:

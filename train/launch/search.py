@@ -63,8 +63,8 @@ def search(made: Sweep) -> tuple[list[Trial], list[Outcome]]:
     if study.get_trials(states=(TrialState.COMPLETE,)):
         best = study.best_trial
         best_words = (f"{key.lstrip('+')}={value}" for key, value in best.params.items())
-        told = f"validation loss {best.value:.4f} of {' '.join(best_words)}"
-        print(f"best of {len(study.trials)} trials: {told}", flush=True)
+        summary = f"validation loss {best.value:.4f} of {' '.join(best_words)}"
+        print(f"best of {len(study.trials)} trials: {summary}", flush=True)
     return [trial for trial, _ in done], [outcome for _, outcome in done]
 
 
@@ -80,9 +80,9 @@ def _require_validation(trial: Trial) -> None:
 def _parsed(made: Sweep) -> tuple[tuple[str, ...], dict[str, Any]]:
     """Return the words that are the same in all trials, and the distribution of each other key."""
     last = made.overrides().values()
-    fixed = [str(each.input_line) for each in last if not each.is_sweep_override()]
-    space = {each.get_key_element(): _distribution(each) for each in last
-             if each.is_sweep_override()}  # fmt: skip
+    fixed = [str(override.input_line) for override in last if not override.is_sweep_override()]
+    space = {override.get_key_element(): _distribution(override) for override in last
+             if override.is_sweep_override()}  # fmt: skip
     if not space:
         raise ConfigError("hydra/sweeper=optuna has nothing to search; write key='interval(a, b)'")
     return tuple(fixed), space
@@ -99,7 +99,7 @@ def _distribution(override: Any) -> Any:
     else:
         low, high, step = value.start, value.end, None
     log = "log" in value.tags
-    if all(isinstance(each, int) for each in (low, high, step or 1)):
+    if all(isinstance(number, int) for number in (low, high, step or 1)):
         return IntDistribution(low, high, log=log, step=step or 1)
     return FloatDistribution(low, high, log=log, step=step)
 
@@ -169,13 +169,13 @@ def _batches(
     n_trials, n_jobs = options.n_trials, options.n_jobs
     cut = study.get_trials(states=(TrialState.RUNNING,))
     left = [(trial.number, trial.params) for trial in cut if trial.params.keys() == space.keys()]
-    known = len(study.trials) - len(cut) + len(left)
-    while left or known < n_trials:
+    begun = len(study.trials) - len(cut) + len(left)
+    while left or begun < n_trials:
         batch, left = left[:n_jobs], left[n_jobs:]
-        while len(batch) < n_jobs and known < n_trials:
+        while len(batch) < n_jobs and begun < n_trials:
             if options.seed is not None:
                 study.sampler = TPESampler(seed=options.seed * _SEEDS + len(study.trials))
             asked = study.ask(space)
             batch.append((asked.number, asked.params))
-            known += 1
+            begun += 1
         yield batch

@@ -90,13 +90,13 @@ class Slurm:
 
     def check(self, config: Config) -> None:
         """Raise ConfigError for devices or batches that contradict those of the job."""
-        for key, own in (("devices", "devices"), ("num_nodes", "nodes")):
-            asked, given = config.trainer.get(key, 1), getattr(self, own)
+        for key, option in (("devices", "devices"), ("num_nodes", "nodes")):
+            asked, given = config.trainer.get(key, 1), getattr(self, option)
             asked = len(asked) if isinstance(asked, list) else asked
             if str(asked) not in (str(given), "1", "-1", "auto"):  # the last three give way
                 raise ConfigError(
-                    f"launch=slurm: trainer.{key}={asked} conflicts with launch.{own}={given}; "
-                    f"set launch.{own}={asked} and remove trainer.{key}"
+                    f"launch=slurm: trainer.{key}={asked} conflicts with launch.{option}={given}; "
+                    f"set launch.{option}={asked} and remove trainer.{key}"
                 )
         devices, rows = self.nodes * self.devices, config.rows
         shared = {"devices": devices, "context": config.context_parallel}
@@ -187,14 +187,14 @@ def submit(command: str, trials: Sequence[Trial]) -> int:
     if config.dry_run:
         print(slurm.script(command, trials, name=name))
         return 0
-    for each in (program(name, needed_by="launch=slurm") for name in ("sbatch", "squeue")):
-        if each.status == "fail":
-            raise MissingPackage(f"{each.text}: {each.cure}; --dry-run shows the script")
+    for check in (program(name, needed_by="launch=slurm") for name in ("sbatch", "squeue")):
+        if check.status == "fail":
+            raise MissingPackage(f"{check.text}: {check.cure}; --dry-run shows the script")
     job = slurm.submit(command, trials, name=name)
     print(f"job {job} of Slurm, logs in {slurm.logs}")
     for number, trial in enumerate(trials):
-        own = f"{job}_{number}" if len(trials) > 1 else job
-        print(f"  {own}: {_place(trial)}")
+        own_job = f"{job}_{number}" if len(trials) > 1 else job
+        print(f"  {own_job}: {_place(trial)}")
     print(f"watch it: squeue --jobs {job}, bipe status {_place(trials[0])}; end it: scancel {job}")
     sys.stdout.flush()
     return _wait(slurm, job, trials) if slurm.wait else 0
@@ -207,15 +207,15 @@ def _wait(slurm: Slurm, job: str, trials: Sequence[Trial]) -> int:
         stop.check(f"job {job} is still running: squeue --jobs {job}; scancel {job} ends it")
         gone = 0 if queued(job) else gone + 1
         time.sleep(slurm.poll_seconds)
-    found = 0
+    first_status = 0
     for number, trial in enumerate(trials):
         path = Path(slurm.logs) / f"{job}_{number}.status"
         status = int(path.read_text()) if path.exists() else None
         if status != 0:
-            told = "was lost or cancelled" if status is None else f"exit status {status}"
-            print(f"bipe: {_place(trial)}: {told}; {path.with_suffix('')}*.out", file=sys.stderr)
-            found = found or status or EXIT_LOST
-    return found
+            reason = "was lost or cancelled" if status is None else f"exit status {status}"
+            print(f"bipe: {_place(trial)}: {reason}; {path.with_suffix('')}*.out", file=sys.stderr)
+            first_status = first_status or status or EXIT_LOST
+    return first_status
 
 
 def _place(trial: Trial) -> str:
@@ -228,7 +228,7 @@ def _program(command: str) -> str:
 
 def _choose(trials: Sequence[Trial]) -> list[str]:
     """Return lines that set the words of the task of the array, or of the only one."""
-    kept = ([word for word in each.words if not _DROPPED.match(word)] for each in trials)
+    kept = ([word for word in trial.words if not _DROPPED.match(word)] for trial in trials)
     cases = [
         f"  {number}) set -- {shlex.join([*words, 'launch=local'])} ;;"
         for number, words in enumerate(kept)

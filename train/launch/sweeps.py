@@ -126,13 +126,13 @@ class Sweep:
                 "hydra.launcher.n_jobs=N runs N trials at a time; remove it"
             )
         of_params = as_overrides((f"{key}={value}" for key, value in params.items()), many=True)
-        made = cls(command=words.command.name, master=master, words=(*of_params, *rest))
-        if world() is not None and not made.here:
+        sweep = cls(command=words.command.name, master=master, words=(*of_params, *rest))
+        if world() is not None and not sweep.here:
             raise ConfigError(
                 "hydra/launcher must be basic when torchrun or srun started the processes: they "
                 "run the trials together, one after the other; remove it"
             )
-        return made
+        return sweep
 
     @property
     def searches(self) -> bool:
@@ -146,14 +146,14 @@ class Sweep:
     def combinations(self) -> Iterator[Trial]:
         """Yield the trials, which are not composed yet."""
         last = self.overrides()
-        swept = {key for key, each in last.items() if each.is_sweep_override()}
+        swept = {key for key, override in last.items() if override.is_sweep_override()}
         if key := next((key for key in swept if last[key].is_interval_sweep()), None):
             raise ConfigError(f"{key}: an interval is searched: add hydra/sweeper=optuna")
         lists = [
-            [f"{each.get_key_element()}={value}" for value in _values(each)]
+            [f"{override.get_key_element()}={value}" for value in _values(override)]
             if key in swept
-            else [str(each.input_line)]
-            for key, each in last.items()
+            else [str(override.input_line)]
+            for key, override in last.items()
         ]
         for combination in itertools.product(*lists):
             pairs = (word.lstrip("+").partition("=") for word in combination)
@@ -163,17 +163,17 @@ class Sweep:
     def overrides(self) -> dict[str, Override]:
         """Return the last override of each key, of which hydra.sweeper.params come first."""
         last: dict[str, Override] = {}
-        for each in map(parsed, self.words):
-            last[each.get_key_element().lstrip("+")] = each
+        for override in map(parsed, self.words):
+            last[override.get_key_element().lstrip("+")] = override
         return last
 
     def composed(self, trial: Trial) -> Trial:
         """Return a trial with its configuration; keys that are swept are for its name to add."""
         fixed = [word for word in trial.words
                  if word.partition("=")[0].lstrip("+~") not in trial.changes]  # fmt: skip
-        made = whole(trial.words)
-        config = configuration(made, COMMANDS[self.command], fixed)
-        return replace(trial, composed=config, unnamed=made.name is None)
+        hydra_config = whole(trial.words)
+        config = configuration(hydra_config, COMMANDS[self.command], fixed)
+        return replace(trial, composed=config, unnamed=hydra_config.name is None)
 
     def trials(self, asked: Sequence[Trial], *, endings: Sequence[str] = ()) -> list[Trial]:
         """Compose, check and name trials; nothing is written.
@@ -183,12 +183,12 @@ class Sweep:
         trials = []
         for trial in asked:
             with _named(trial):
-                made = self.composed(trial)
+                composed = self.composed(trial)
                 if self.command in TRAINS:
-                    made = replace(made, composed=settled(self.command, made.config))
+                    composed = replace(composed, composed=settled(self.command, composed.config))
                 else:
-                    made.config.check()
-                trials.append(made)
+                    composed.config.check()
+                trials.append(composed)
         if self.command not in TRAINS:
             return trials
         names = trial_names(self.command, trials, endings=endings)
@@ -265,8 +265,8 @@ class Task:
                 with open_dict(config):
                     config.hydra = HydraConfig.get()
                 words = list(config.hydra.overrides.task)
-                made = configuration(config, COMMANDS[self.command], words)
-                return Outcome(loss=_loss(run_command(self.command, made)))
+                config_of_trial = configuration(config, COMMANDS[self.command], words)
+                return Outcome(loss=_loss(run_command(self.command, config_of_trial)))
         except Exception as error:
             if world() is not None:  # the others may be waiting for this process
                 raise
@@ -332,13 +332,13 @@ def _loss(made: Any) -> float | None:
 
 def _outcome(done: Any) -> Outcome:
     try:
-        made = done.return_value
+        outcome = done.return_value
     except Exception as fault:  # outside of the task
         if world() is not None:
             raise
         return Outcome(fault=f"{type(fault).__name__}: {fault}", status=EXIT_BUG)
-    assert isinstance(made, Outcome)
-    return made
+    assert isinstance(outcome, Outcome)
+    return outcome
 
 
 @contextmanager
@@ -375,12 +375,16 @@ def trial_names(command: str, trials: Sequence[Trial], *, endings: Sequence[str]
     names = [trial.config.name or default_name(command, trial.config) for trial in trials]
     if not any(word.lstrip("+").startswith("name=") for trial in trials for word in trial.words):
         # Keys whose values the names show already, as that of an encoding.
-        told = {key for key in trials[0].changes if _tells_apart(key, trials, names)}
-        named = (_name(command, trial, set() if endings else told) for trial in trials)
+        shown_already = {key for key in trials[0].changes if _tells_apart(key, trials, names)}
+        named = (_name(command, trial, set() if endings else shown_already) for trial in trials)
         names = [name + end for name, end in zip_longest(named, endings, fillvalue="")]
     name, count = Counter(names).most_common(1)[0]
     if count > 1:
-        same = [str(trial) for trial, own in zip(trials, names, strict=True) if own == name]
+        same = [
+            str(trial)
+            for trial, trial_name in zip(trials, names, strict=True)
+            if trial_name == name
+        ]
         raise ConfigError(
             f"name={name} would be the same for {count} trials ({'; '.join(same)}); each must "
             "differ from the others, and name be left out: names show what the sweep changes"

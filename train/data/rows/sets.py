@@ -49,45 +49,45 @@ class DataSets:
         return int(self.tokenizer["vocab_size"])
 
     def counts(self, source: str, split: str) -> dict[str, int]:
-        folder, own = self._place(source)
-        return dict(self.manifests[folder]["sources"][own]["splits"][split])
+        folder, inner = self._place(source)
+        return dict(self.manifests[folder]["sources"][inner]["splits"][split])
 
     def levels_of(self, source: str) -> tuple[int, ...]:
         """Return the numbers of the levels of a source that are read; DataError if it has none."""
-        folder, own = self._place(source)
-        manifest = self.manifests[folder]["sources"][own]
-        return levels_read(manifest, self.level, self.coarser, what=f"{folder / own}: rows.")
+        folder, inner = self._place(source)
+        manifest = self.manifests[folder]["sources"][inner]
+        return levels_read(manifest, self.level, self.coarser, what=f"{folder / inner}: rows.")
 
     def open(self, source: str, split: str, *, verify: bool = False) -> DataSet:
         """Open one split of one source; DataError if another tokenizer or segmenter made it."""
-        folder, own = self._place(source)
+        folder, inner = self._place(source)
         level, *coarser = self.levels_of(source)
-        data = open_dataset(folder / own / split, verify=verify, level=level, coarser=coarser)
+        data = open_dataset(folder / inner / split, verify=verify, level=level, coarser=coarser)
         for fault in disagreements(data.folder, data.manifest, self.manifests[folder]):
             raise DataError(str(fault))
         return data
 
     def by_folder(self, names: Sequence[str]) -> dict[Path, list[str]]:
-        found: dict[Path, list[str]] = {}
+        sources: dict[Path, list[str]] = {}
         for name in names:
-            folder, own = self._place(name)
-            found.setdefault(folder, []).append(own)
-        return found
+            folder, inner = self._place(name)
+            sources.setdefault(folder, []).append(inner)
+        return sources
 
     def members(self, name: str) -> list[str]:
-        found = [each for each in self.sources if self.named and each.startswith(f"{name}/")]
-        if name in self.sources or not found:
+        inside = [source for source in self.sources if self.named and source.startswith(f"{name}/")]
+        if name in self.sources or not inside:
             require_known(name, known=self.sources)
             return [name]
-        return found
+        return inside
 
     def weights(self, mixture: Mixture) -> tuple[list[str], dict[str, float] | None]:
         """Return the sources that a mixture reads, and their weights; None: by their rows."""
         asked = mixture.sources or list(self.sources)
         weighted = isinstance(asked, Mapping)
         if weighted and mixture.temperature is not None:
-            told = "rows.temperature sets the weights: rows.sources must be a list or null"
-            raise DataError(told)
+            fault = "rows.temperature sets the weights: rows.sources must be a list or null"
+            raise DataError(fault)
         shares: dict[str, float] = {}
         for name in asked:
             members = self.members(name)
@@ -96,8 +96,8 @@ class DataSets:
             weight = asked[name] if isinstance(asked, Mapping) else 1.0
             tokens = self._tokens(members)
             whole = sum(tokens.values())
-            for one, count in tokens.items():
-                shares[one] = weight if len(members) == 1 else weight * count / whole
+            for of_source, count in tokens.items():
+                shares[of_source] = weight if len(members) == 1 else weight * count / whole
         require_weights(shares, known=self.sources)
         names = [name for name, share in shares.items() if share > 0]
         if mixture.temperature is not None:
@@ -112,9 +112,9 @@ class DataSets:
         return self.sources[source]
 
     def _require_same_tokenizer(self, folder: Path) -> None:
-        own = self.manifests[folder]["tokenizer"]
-        if own != self.tokenizer:
-            how = "; ".join(differences(self.tokenizer, own, key="tokenizer"))
+        tokenizer = self.manifests[folder]["tokenizer"]
+        if tokenizer != self.tokenizer:
+            how = "; ".join(differences(self.tokenizer, tokenizer, key="tokenizer"))
             raise DataError(
                 f"data: {folder} was made with a different tokenizer than {self.folder} ({how}). "
                 "Prepare it again with that one: "

@@ -51,17 +51,21 @@ def source_segmenter(
     """
     key = _key(section, "source")
     _require_source(source, sets.sources, key=key)
-    names = [source] if source else [each for each in trained_on if each in sets.sources]
-    found: dict[str, Mapping[str, Any]] = {}
-    for each in names or sets.sources:
-        folder, own = sets.sources[each]
-        fingerprint = sets.manifests[folder]["sources"][own]["segmenter"]
-        found[each] = {**fingerprint, _LEVELS: sets.levels_of(each)}
-    source = _chosen(found, key=key, text=text, name=name)
-    fingerprint = {key: value for key, value in found[source].items() if key != _LEVELS}
+    names = (
+        [source]
+        if source
+        else [source_name for source_name in trained_on if source_name in sets.sources]
+    )
+    fingerprints: dict[str, Mapping[str, Any]] = {}
+    for source_name in names or sets.sources:
+        folder, inner = sets.sources[source_name]
+        fingerprint = sets.manifests[folder]["sources"][inner]["segmenter"]
+        fingerprints[source_name] = {**fingerprint, _LEVELS: sets.levels_of(source_name)}
+    source = _chosen(fingerprints, key=key, text=text, name=name)
+    fingerprint = {key: value for key, value in fingerprints[source].items() if key != _LEVELS}
     cure = "" if section is None else f"; set {section}.segmenter to {CURE}"
     about = {"of": f"source {source}", "file": "its manifest", "cure": cure}
-    return at_levels(rebuilt(fingerprint, allowed=allowed, **about), found[source][_LEVELS])
+    return at_levels(rebuilt(fingerprint, allowed=allowed, **about), fingerprints[source][_LEVELS])
 
 
 def knows_segmenter(folder: Path, notes: Mapping[str, Any], *, source: str | None = None) -> bool:
@@ -84,28 +88,28 @@ def own_segmenter(
 
     Its levels are those that the model reads. Arguments as for `source_segmenter`.
     """
-    path, known, key = folder / SEGMENTER, _of_notes(notes), _key(section, "source")
-    _require_source(source, known, key=key)
+    path, fingerprints, key = folder / SEGMENTER, _of_notes(notes), _key(section, "source")
+    _require_source(source, fingerprints, key=key)
     cure = f"; set {_key(section, 'segmenter')} to {CURE}"
-    if path.is_file() or not known:
+    if path.is_file() or not fingerprints:
         if (fingerprint := read_json(path)) is None:
             raise ConfigError(f"{path} cannot be read{cure}")
         about = {"of": str(folder), "file": SEGMENTER}
     else:
-        source = source or _chosen(known, key=key, text=text, name=name)
-        fingerprint = known[source]
+        source = source or _chosen(fingerprints, key=key, text=text, name=name)
+        fingerprint = fingerprints[source]
         about = {"of": f"source {source} of {folder}", "file": "its notes"}
-    made = rebuilt(fingerprint, allowed=allowed, cure=cure, **about)
-    stored = {"levels": len(made.level_names), "level_names": [*made.level_names]}
-    return at_levels(made, levels_read(stored, **read_by(notes), what=f"{path}: "))
+    segmenter = rebuilt(fingerprint, allowed=allowed, cure=cure, **about)
+    stored = {"levels": len(segmenter.level_names), "level_names": [*segmenter.level_names]}
+    return at_levels(segmenter, levels_read(stored, **read_by(notes), what=f"{path}: "))
 
 
 def _of_notes(notes: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the fingerprints of the segmenters of the sources; empty if not all are known."""
-    held = notes.get("documents")
-    if not isinstance(held, Mapping) or not all(map(_is_known, held.values())):
+    entries = notes.get("documents")
+    if not isinstance(entries, Mapping) or not all(map(_is_known, entries.values())):
         return {}
-    return {source: entry["segmenter"] for source, entry in held.items()}
+    return {source: entry["segmenter"] for source, entry in entries.items()}
 
 
 def _is_known(entry: Any) -> bool:
@@ -116,33 +120,33 @@ def _key(section: str | None, name: str) -> str:
     return name if section is None else f"{section}.{name}"
 
 
-def _require_source(source: str | None, known: Mapping[str, Any], *, key: str) -> None:
-    if source is not None and source not in known:
-        raise ConfigError(f"{key}: {source!r} is not a source; {nearest(source, known)}")
+def _require_source(source: str | None, sources: Mapping[str, Any], *, key: str) -> None:
+    if source is not None and source not in sources:
+        raise ConfigError(f"{key}: {source!r} is not a source; {nearest(source, sources)}")
 
 
 def _chosen(
-    found: Mapping[str, Mapping[str, Any]], *, key: str, text: str | None, name: str | None
+    fingerprints: Mapping[str, Mapping[str, Any]], *, key: str, text: str | None, name: str | None
 ) -> str:
     """Return the source whose segmenter is most like that of `auto` for a text, else the first.
 
-    found: fingerprints by source; if they differ, the choice is said. text: None if there is none.
+    fingerprints: by source; if they differ, the choice is reported. text: None if there is none.
     name: of its file.
     """
-    first, *others = found
-    if all(found[each] == found[first] for each in others):
+    first, *others = fingerprints
+    if all(fingerprints[other] == fingerprints[first] for other in others):
         return first
-    likeness = dict.fromkeys(found, (0, 0))
+    likeness = dict.fromkeys(fingerprints, (0, 0))
     if text is not None:
         wanted = plain(make_by_name("auto").choose(text=text, name=name).fingerprint())
-        likeness = {source: _likeness(each, wanted) for source, each in found.items()}
-    source = max(found, key=lambda each: likeness[each])
+        likeness = {source: _likeness(of, wanted) for source, of in fingerprints.items()}
+    source = max(fingerprints, key=lambda other: likeness[other])
     if rank() == 0:
-        kinds = {each: f"{each} ({_kind(held)})" for each, held in found.items()}
-        own, rest = kinds.pop(source), ", ".join(kinds.values())
+        kinds = {other: f"{other} ({_kind(of)})" for other, of in fingerprints.items()}
+        taken, rest = kinds.pop(source), ", ".join(kinds.values())
         why = "whose segmenter suits the text" if likeness[source] > (0, 0) else "the first source"
-        told = f"{key}={source} is taken: {own}, {why}; there are also {rest}"
-        print(f"bipe: {visible(told)}", file=sys.stderr, flush=True)
+        message = f"{key}={source} is taken: {taken}, {why}; there are also {rest}"
+        print(f"bipe: {visible(message)}", file=sys.stderr, flush=True)
     return source
 
 
@@ -150,10 +154,10 @@ def _kind(fingerprint: Mapping[str, Any]) -> str:
     return str(fingerprint.get("segmenter")).rpartition(".")[2]
 
 
-def _likeness(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> tuple[int, int]:
+def _likeness(fingerprint: Mapping[str, Any], wanted: Mapping[str, Any]) -> tuple[int, int]:
     """Return how well a segmenter suits a text, and how many of its parameters are the wanted."""
-    given: Any = found.get("parameters") or {}
-    kinds = {found.get("segmenter"), *_inside(given)}
+    given: Any = fingerprint.get("parameters") or {}
+    kinds = {fingerprint.get("segmenter"), *_inside(given)}
     if wanted["segmenter"] in kinds:
         return 2, sum(given.get(name) == value for name, value in wanted["parameters"].items())
     return int(_ROUTER in kinds), 0
@@ -163,8 +167,8 @@ def _inside(parameters: Any) -> Iterator[str]:
     """Yield the classes of the segmenters that another one is made of."""
     if isinstance(parameters, Mapping):
         yield str(parameters.get(TARGET))
-        for each in parameters.values():
-            yield from _inside(each)
+        for part in parameters.values():
+            yield from _inside(part)
 
 
 def rebuilt(
@@ -177,17 +181,17 @@ def rebuilt(
     try:
         description = {TARGET: fingerprint["segmenter"], **fingerprint["parameters"]}
         _refuse_models(description, allowed)
-        made: Segmenter = build(description, Segmenter, allowed=allowed)
+        segmenter: Segmenter = build(description, Segmenter, allowed=allowed)
     except (ImportError, KeyError, TypeError, ValueError) as fault:
-        told = f"the segmenter of {of} cannot be built from {file} ({fault}){cure}"
-        raise ConfigError(told) from None
-    if plain(made.fingerprint()) != fingerprint:
+        message = f"the segmenter of {of} cannot be built from {file} ({fault}){cure}"
+        raise ConfigError(message) from None
+    if plain(segmenter.fingerprint()) != fingerprint:
         print(
-            f"bipe: {of} was segmented with older rules or tables of {type(made).__name__}; "
+            f"bipe: {of} was segmented with older rules or tables of {type(segmenter).__name__}; "
             "the current ones are used",
             file=sys.stderr,
         )
-    return made
+    return segmenter
 
 
 def at_levels(segmenter: Segmenter, levels: Sequence[int]) -> Segmenter:
@@ -230,13 +234,13 @@ def built(wish: str, *, option: str = "--segmenter") -> Segmenter:
         kind = segmenter_class(name)
     else:
         raise UserError(f"{option}: there is no {name!r}; {nearest(name, SEGMENTERS)}")
-    known = [field.name for field in dataclasses.fields(kind)]
+    parameters = [field.name for field in dataclasses.fields(kind)]
     for pair in filter(None, _pairs(rest)):
         key, equals, value = pair.partition("=")
         if not equals:
             raise UserError(f"{where}parameters must be KEY=VALUE,..., was: {pair!r}")
-        if key not in known:
-            raise UserError(f"{where}there is no parameter {key!r}; {nearest(key, known)}")
+        if key not in parameters:
+            raise UserError(f"{where}there is no parameter {key!r}; {nearest(key, parameters)}")
         try:  # JSON for numbers, true and false; {YAML: text}; anything else is text
             given[key] = built(value, option=option) if key == "of" else json.loads(value)
         except json.JSONDecodeError:

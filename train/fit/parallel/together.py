@@ -64,8 +64,8 @@ class Together(lightning.Callback):
         self._step = trainer.global_step
         self._last = self._last_step = time.monotonic()
         threading.Thread(target=self._watch, name="stalls", daemon=True).start()
-        if (found := self._agreed(trainer)) is not None:
-            self._stop(found, UNTRAINED)
+        if (signal_number := self._agreed(trainer)) is not None:
+            self._stop(signal_number, UNTRAINED)
 
     def on_train_batch_end(self, trainer: lightning.Trainer, *_: Any) -> None:
         self._last, self._step = time.monotonic(), trainer.global_step
@@ -104,37 +104,39 @@ class Together(lightning.Callback):
             self._last = self._last_step = time.monotonic()
 
     def _save_and_stop(self, trainer: lightning.Trainer) -> None:
-        if (found := self._agreed(trainer)) is None:
+        if (signal_number := self._agreed(trainer)) is None:
             return
         saving = _one(trainer, SaveCheckpoints)
         saving.save(trainer)
         saving.wait(trainer)
-        self._stop(found, f"step {self._step} is done and its checkpoint is written; {stop.AGAIN}")
+        self._stop(
+            signal_number, f"step {self._step} is done and its checkpoint is written; {stop.AGAIN}"
+        )
 
     def _agreed(self, trainer: lightning.Trainer) -> int | None:
         """Return the signal that any rank was asked to stop by; a callback of one stops all."""
-        found = int(stop.requested() or 0)
+        signal_number = int(stop.requested() or 0)
         if self._group is not None:
-            flags = torch.tensor([found, trainer.should_stop])
+            flags = torch.tensor([signal_number, trainer.should_stop])
             torch.distributed.all_reduce(flags, torch.distributed.ReduceOp.MAX, group=self._group)
-            found = int(flags[0])
+            signal_number = int(flags[0])
             if flags[1] and not trainer.should_stop:
                 trainer.should_stop = True
                 self._ends.stopper = self._ends.stopper or "a callback of another rank"
-        return found or None
+        return signal_number or None
 
     def _stop(self, signum: int, text: str) -> None:
         raise stop.Stopped(signum, text if self._rank == 0 else None)
 
     def _watch(self) -> None:
         """Report a step that does not end, once, and go on waiting."""
-        told = None
+        reported = None
         while not self.over.wait(1.0):
             median = statistics.median(self._seconds) if self._seconds else 0.0
             limit = self.stall_after or max(_STALL, _STALL_STEPS * median)
-            if time.monotonic() - self._last < limit or told == self._last:
+            if time.monotonic() - self._last < limit or reported == self._last:
                 continue
-            told = self._last
+            reported = self._last
             text = (
                 f"bipe: no step, validation batch or checkpoint has finished for {limit:.0f} s "
                 f"after step {self._step} on rank {self._rank}; still waiting; the stacks of its "
@@ -146,7 +148,9 @@ class Together(lightning.Callback):
 
 def unwatched(trainer: Any) -> contextlib.AbstractContextManager[None]:
     """Return `Together.unwatched` of a trainer, which may have none."""
-    together = next((each for each in trainer.callbacks if isinstance(each, Together)), None)
+    together = next(
+        (callback for callback in trainer.callbacks if isinstance(callback, Together)), None
+    )
     return contextlib.nullcontext() if together is None else together.unwatched()
 
 
