@@ -472,9 +472,10 @@ def _plain(hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
         if name in ("weights", "teacher"):  # not of the trained module
             continue
         with contextlib.suppress(TypeError):  # else it is given when the module is loaded
-            value = value.as_plain() if isinstance(value, Training) else value
-            ours = isinstance(value, DecoderConfig | Adaptation)
-            plain[name] = describe(asdict(value)) if ours else value
+            if isinstance(value, DecoderConfig | Adaptation):
+                plain[name] = describe(asdict(value))
+            else:
+                plain[name] = value.as_plain() if isinstance(value, Training) else value
     return plain
 
 
