@@ -65,7 +65,7 @@ class Auto(Segmenter):
     """
 
     granularity: str = "physical"
-    version: ClassVar[int] = 9
+    version: ClassVar[int] = 10
     lookahead = None
     level_names = ("segment", "block", "part")
 
@@ -80,13 +80,13 @@ class Auto(Segmenter):
         return self.of_route(decision.route, name=name, meta=meta)
 
     def of_route(self, route: str, *, name: str | None = None, meta: Meta = None) -> Segmenter:
-        """Return the segmenter of a route; name and fields give the language of code."""
+        """Return the segmenter of a route; name and fields give the language of code and prose."""
         if route == "code":
             code = Lines(granularity=self.granularity, fallback=True)
             return code.choose(text="", name=name, meta=meta)
         if route in FORMATS:
             return Mixed(format=route, granularity=self.granularity)
-        return of_kind(route)
+        return of_kind(route).choose(text="", name=name, meta=meta)
 
     def machine(self) -> Machine:
         raise self.refusal("name the document first: segmenter.choose(text=..., kind=...)")

@@ -84,6 +84,15 @@ def test_fields_of_a_data_set_decide(meta, expected):
     assert route(meta=meta) == expected
 
 
+@pytest.mark.parametrize("segmenter", [Sentences(), Auto()], ids=repr)
+def test_the_language_field_decides_abbreviations_at_once(segmenter):
+    text = "Wtedy gen. Nowak poszed\u0142. Potem wr\u00f3ci\u0142."
+    fields = {"language": "pol_Latn"}, {"meta": {"lang": "Polish"}}, {"language": "xyz"}, {}
+    chosen = [segmenter.choose(text=text, meta=meta) for meta in fields]
+    assert [each.language for each in chosen] == ["pl", "pl", "xx", "xx"]
+    assert [len(each.cut(text)) for each in chosen] == [3, 3, 4, 4]
+
+
 # Texts of each kind; some hold signs of others, which are examples or chance.
 LOOKS = marked_in("detection.txt")
 # Their words and signs, in any order.
