@@ -258,7 +258,7 @@ def remove_left(folder: Path) -> None:
     )
     for path in sorted(folder.parent.glob(f".{_escaped(folder.name)}.*")):
         match = pattern.fullmatch(path.name)
-        if match is None or path.is_symlink() or _runs(int(match[2])):
+        if match is None or path.is_symlink() or is_running(int(match[2])):
             continue
         if match[1] == "old" and not folder.exists() and (path / folder.name).is_dir():
             (path / folder.name).rename(folder)
@@ -276,19 +276,32 @@ def _temporary(folder: Path, kind: str) -> Path:
 
 def _host() -> str:
     """Return the name of this host, and of its space of process numbers (a container has one)."""
+    return "-".join(filter(None, (socket.gethostname(), process_space())))
+
+
+def process_space() -> str:
+    """Return what tells the space of process numbers of this process; "" without /proc."""
     with contextlib.suppress(OSError):
-        return f"{socket.gethostname()}-{Path('/proc/self/ns/pid').stat().st_ino:x}"
-    return socket.gethostname()
+        return f"{Path('/proc/self/ns/pid').stat().st_ino:x}"
+    return ""
 
 
-def _runs(pid: int) -> bool:
+def process_facts(pid: int) -> list[str]:
+    """Return the fields from the third on of /proc/PID/stat (proc_pid_stat(5)); [] without."""
+    with contextlib.suppress(OSError, ValueError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return []
+
+
+def is_running(pid: int) -> bool:
+    """Return whether a process of this host runs; one that has ended may be there unasked."""
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # of another user
+    except PermissionError:  # of another user
         return True
-    return True
+    except OSError:
+        return False
+    return process_facts(pid)[:1] not in (["Z"], ["X"])
 
 
 def _replace_folder(fresh: Path, folder: Path, *, keep: bool) -> None:

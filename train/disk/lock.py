@@ -17,6 +17,7 @@ from pathlib import Path
 
 from filelock import LeaseCompromise, SoftFileLease, Timeout
 
+from bipe.sealing import is_running, process_facts, process_space
 from train.disk.files import writing
 from train.errors import DataError
 
@@ -50,21 +51,14 @@ class Holder:
     def alive(self) -> bool:
         """Whether the holder runs, as far as can be told without waiting."""
         if self.here:
-            began = None if self.start is None else _began(self.pid)
-            return _runs(self.pid) and (began is None or began == (self.start or 0) % 2**64)
+            began = process_facts(self.pid)[19:20]  # field 22: clock ticks since the boot
+            same = self.start is None or began in ([], [str(self.start % 2**64)])
+            return same and is_running(self.pid)
         return time.time() - self.seen < 2 * LEASE
 
     def __str__(self) -> str:
         since = f" since {self.since}" * bool(self.since)
         return f"{self.command or 'a process'} (process {self.pid} on {self.host}{since})"
-
-
-def _began(pid: int) -> int | None:
-    """Return when a process began, in clock ticks since the boot; None without /proc."""
-    with suppress(OSError, ValueError, IndexError):
-        behind_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2]
-        return int(behind_name.split()[19])  # field 22, proc_pid_stat(5)
-    return None
 
 
 @contextmanager
@@ -90,7 +84,7 @@ def holder(path: Path) -> Holder | None:
         seen = path.stat().st_mtime
         facts = dict(line.split("=", 1) for line in lines if "=" in line)
         host, _, namespace = facts["host"].partition(_NAMESPACE)
-        if namespace and namespace != _own_namespace():
+        if namespace and namespace != process_space():
             host = f"{host} (in a container)"
         return Holder(
             pid=int(facts["pid"]),
@@ -134,26 +128,6 @@ def _patience(path: Path, what: str) -> float:
     if not facts.alive:  # a dead process whose parent never asked for its status
         path.unlink(missing_ok=True)
     return 0 if facts.alive else _AT_ONCE
-
-
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except PermissionError:
-        return True
-    except OSError:
-        return False
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (OSError, ValueError, IndexError):  # no such system, or it has just ended
-        return True
-    return state not in ("Z", "X")
-
-
-def _own_namespace() -> str:
-    with suppress(OSError):
-        return f"{Path('/proc/self/ns/pid').stat().st_ino:x}"
-    return ""
 
 
 def _end_this_process(loss: LeaseCompromise) -> None:
