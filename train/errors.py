@@ -9,7 +9,7 @@ import difflib
 import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -55,6 +55,15 @@ def as_config_error(prefix: str, *kinds: type[Exception]) -> Iterator[None]:
         raise
     except (ValueError, *kinds) as error:  # type: ignore[misc]
         raise ConfigError(f"{prefix}{error}") from error
+
+
+def refuse(faults: Sequence[str], kind: type[UserError] = ConfigError, *, where: str = "") -> None:
+    """Raise an error that lists all faults, if there are any; where: what its text begins with."""
+    if len(faults) == 1:
+        raise kind(f"{where}{faults[0]}")
+    if faults:
+        lines = "".join(f"\n  {fault}" for fault in faults)
+        raise kind(f"{where}{len(faults)} errors:{lines}")
 
 
 def near(path: str | Path) -> str:

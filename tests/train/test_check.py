@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from bipe.build import build, faults_of
 from tests.train.studies import composed
 from train.config import allowed_prefixes
-from train.config.calls import refuse
 from train.config.sections import Rule, fits
-from train.errors import ConfigError
+from train.errors import ConfigError, refuse
 
 ALLOWED = allowed_prefixes([])
 ROPE = {"_target_": "bipe.encodings.RoPE", "head_width": 8}

@@ -21,7 +21,7 @@ from bipe.build import build
 from segmenters.wording import escaped
 from train.config import Config
 from train.data.rows.sets import DataSets, read_by
-from train.data.rows.source_segmenter import source_segmenter
+from train.data.rows.source_segmenter import require_source, source_segmenter
 from train.data.store.shards import Coarser, LevelWish
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
@@ -104,7 +104,7 @@ def measured_on(
     options, sets = config.evaluate, DataSets(config.data, level=level, coarser=coarser)
     sources = list(sets.sources) if options.sources is None else options.sources
     for name in sources:
-        _require_source("evaluate.sources", name, sets)
+        require_source(name, sets.sources, key="evaluate.sources")
     if not 0 <= (options.start_token or 0) < sets.vocab_size:
         rule = f"evaluate.start_token must be an id below {sets.vocab_size}"
         raise ConfigError(f"{rule}, was: {options.start_token}")
@@ -217,8 +217,7 @@ def _measurements(
     for name in options.probes:
         if name not in NAMES:
             raise ConfigError(f"evaluate.probes: {name!r} is not a probe; {nearest(name, NAMES)}")
-    if options.probing.source is not None:
-        _require_source("evaluate.probing.source", options.probing.source, sets)
+    require_source(options.probing.source, sets.sources, key="evaluate.probing.source")
     if options.probes:
         hay = _haystack(config, sets, held_out.tokenizer)
         tokens = options.tokens_per_batch
@@ -287,7 +286,7 @@ def _arithmetic(config: Config, sets: DataSets, tokenizer: Tokenizer) -> Arithme
     }
     posed = filter(lambda name: has_problems(requests[name]), requests)
     name = options.source or next(posed, next(iter(requests)))
-    _require_source("evaluate.arithmetic.source", name, sets)
+    require_source(name, sets.sources, key="evaluate.arithmetic.source")
     segmenter = source_segmenter(sets, source=name, allowed=config.allowed)
     return Arithmetic(
         source=name,
@@ -298,8 +297,3 @@ def _arithmetic(config: Config, sets: DataSets, tokenizer: Tokenizer) -> Arithme
         split=config.evaluate.split,
         tokens_per_batch=config.evaluate.tokens_per_batch,
     )
-
-
-def _require_source(key: str, name: str, sets: DataSets) -> None:
-    if name not in sets.sources:
-        raise ConfigError(f"{key}: {name!r} is not a source; {nearest(name, sets.sources)}")

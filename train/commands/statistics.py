@@ -20,10 +20,11 @@ from train.commands.before.needs import data_of_study
 from train.config import Config
 from train.data.preparing.statistics import SEGMENT_EDGES
 from train.data.rows.sets import DataSets
+from train.data.rows.source_segmenter import require_source
 from train.data.store.shards import LevelWish
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.disk.files import write_whole
-from train.errors import ConfigError, DataError, nearest
+from train.errors import DataError
 from train.evals.statistics import source_statistics
 from train.fit.machine import environment
 from train.report.content import terminal_tables
@@ -42,10 +43,7 @@ def count_segments(config: Config) -> Path:
         for name in data.sources
     }
     for name in options.sources or ():
-        if name not in places:
-            raise ConfigError(
-                f"statistics.sources: {name!r} is not a source; {nearest(name, places)}"
-            )
+        require_source(name, places, key="statistics.sources")
     pieces = {prefix: _pieces(data) for prefix, data in sets.items()}
     counts: dict[str, Any] = {}
     for called, (prefix, name) in places.items():

@@ -16,9 +16,9 @@ from bipe.arguments import fits, hints_of, members, section_of
 from bipe.attention import Path as AttentionPath
 from bipe.build import TARGET, Faults, sectioned
 from train.config import sections as of
-from train.config.calls import Call, calls_in, plain, put, refuse
+from train.config.calls import Call, calls_in, plain, put
 from train.config.sections import Count, Rule
-from train.errors import ConfigError, as_config_error
+from train.errors import ConfigError, as_config_error, refuse
 
 IfExists = Literal["auto", "refuse", "resume", "change", "overwrite"]
 Positive = Annotated[float, Rule("above 0", lambda value: value > 0)]
@@ -254,8 +254,8 @@ def _variables(node: Any, resolved: Mapping[str, Any]) -> dict[Path, str]:
     """
     from omegaconf import OmegaConf
 
-    raw = dict(_texts(OmegaConf.to_container(node, resolve=False)))
-    values = dict(_texts(resolved))
+    raw = dict(texts_in(OmegaConf.to_container(node, resolve=False)))
+    values = dict(texts_in(resolved))
     written = {path: text for path, text in raw.items() if "oc.env" in text and path in values}
     secrets = {values[path]: text for path, text in written.items() if values[path]}
     for path, value in values.items():
@@ -267,12 +267,13 @@ def _variables(node: Any, resolved: Mapping[str, Any]) -> dict[Path, str]:
     return written
 
 
-def _texts(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
+def texts_in(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
+    """Yield the texts inside a plain value, each with its place."""
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, Mapping | list):
         for key, part in value.items() if isinstance(value, Mapping) else enumerate(value):
-            yield from _texts(part, (*path, key))
+            yield from texts_in(part, (*path, key))
 
 
 def _checkable(call: Call) -> Call:

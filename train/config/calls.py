@@ -15,7 +15,7 @@ from typing import Any
 
 from bipe.arguments import members
 from bipe.build import TARGET, planned
-from train.errors import ConfigError, UserError
+from train.errors import ConfigError, UserError, refuse
 
 
 @dataclass(eq=False, repr=False)
@@ -105,14 +105,6 @@ def put(plain: Any, path: Sequence[str | int], value: Any) -> None:
     for part in parts:
         plain = plain[part]
     plain[last] = value
-
-
-def refuse(faults: Sequence[str]) -> None:
-    """Raise ConfigError with all faults, if there are any."""
-    if len(faults) == 1:
-        raise ConfigError(faults[0])
-    if faults:
-        raise ConfigError(f"{len(faults)} errors:\n" + "\n".join(f"  {fault}" for fault in faults))
 
 
 def plain(value: Any) -> Any:

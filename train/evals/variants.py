@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from bipe.arguments import nodes
 from bipe.build import ALLOWED, PARTIAL, TARGET, find
 from bipe.decoder import DecoderConfig
 from bipe.encodings.base import Chain, Encoding, Fed, Flat, Scheme
@@ -52,7 +53,7 @@ def variants(
         if description is None:
             yield replace(subject, variant=name), ""
             continue
-        if is_stretched(config.encoding):
+        if _is_stretched(config.encoding):
             yield replace(subject, variant=name), "the model already has a stretch"
             continue
         by_unit: dict[str, Mapping[int, DecoderConfig]] = {}
@@ -69,12 +70,10 @@ def variants(
             yield replace(subject, variant=named, configs=configs), ""
 
 
-def is_stretched(encoding: Any) -> bool:
+def _is_stretched(encoding: Any) -> bool:
     """Return whether a description has a stretch or a far method."""
-    if isinstance(encoding, Mapping):
-        stretched = any(encoding.get(key) is not None for key in ("stretch", "far"))
-        return stretched or any(map(is_stretched, encoding.values()))
-    return isinstance(encoding, (list, tuple)) and any(map(is_stretched, encoding))
+    values = (node.get(key) for _, node in nodes(encoding, "") for key in ("stretch", "far"))
+    return any(value is not None for value in values)
 
 
 def _scales(description: Mapping[str, Any], allowed: tuple[str, ...]) -> bool:

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from train.config import TEXT_KEYS, Config
+from train.config import TEXT_KEYS, Config, texts_in
 from train.errors import ConfigError, RunError, as_config_error, nearest
 from train.launch import help_pages, hydra_keys
 from train.launch.reader import exists
@@ -358,7 +358,7 @@ def stored(file: Path, made: DictConfig, command: Command, overrides: Sequence[s
         raise ConfigError(f"--config-file {file}: there is no such file")
     with as_config_error(f"--config-file {file}: ", OSError, OmegaConfBaseException):
         plain = read_yaml(file)  # of a limited size
-        if call := next(filter(_RESOLVES.search, _texts(plain)), None):
+        if call := next((text for _, text in texts_in(plain) if _RESOLVES.search(text)), None):
             raise ValueError(f"must contain plain values only, as runs store them, was: {call!r}")
         try:
             config = OmegaConf.load(file)
@@ -412,14 +412,6 @@ def _raw(config: DictConfig, key: str) -> Any:
     node: Any = OmegaConf.select(config, ".".join(parents)) if parents else config
     plain: Any = OmegaConf.to_container(node, resolve=False)
     return plain.get(last)
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping | list):
-        for item in value.values() if isinstance(value, Mapping) else value:
-            yield from _texts(item)
 
 
 # Names of runs

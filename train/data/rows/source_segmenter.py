@@ -5,10 +5,11 @@ import functools
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bipe.arguments import nodes
 from bipe.build import NAMES_CODE, TARGET, build, find, reach
 from segmenters.base import Segmenter
 from segmenters.levels.levels import Levels
@@ -50,12 +51,8 @@ def source_segmenter(
     `_chosen`.
     """
     key = _key(section, "source")
-    _require_source(source, sets.sources, key=key)
-    names = (
-        [source]
-        if source
-        else [source_name for source_name in trained_on if source_name in sets.sources]
-    )
+    require_source(source, sets.sources, key=key)
+    names = [source] if source else [name for name in trained_on if name in sets.sources]
     fingerprints: dict[str, Mapping[str, Any]] = {}
     for source_name in names or sets.sources:
         folder, inner = sets.sources[source_name]
@@ -89,7 +86,7 @@ def own_segmenter(
     Its levels are those that the model reads. Arguments as for `source_segmenter`.
     """
     path, fingerprints, key = folder / SEGMENTER, _of_notes(notes), _key(section, "source")
-    _require_source(source, fingerprints, key=key)
+    require_source(source, fingerprints, key=key)
     cure = f"; set {_key(section, 'segmenter')} to {CURE}"
     if path.is_file() or not fingerprints:
         if (fingerprint := read_json(path)) is None:
@@ -120,7 +117,8 @@ def _key(section: str | None, name: str) -> str:
     return name if section is None else f"{section}.{name}"
 
 
-def _require_source(source: str | None, sources: Mapping[str, Any], *, key: str) -> None:
+def require_source(source: str | None, sources: Mapping[str, Any], *, key: str) -> None:
+    """Raise ConfigError for a source that is named by `key` and is not there."""
     if source is not None and source not in sources:
         raise ConfigError(f"{key}: {source!r} is not a source; {nearest(source, sources)}")
 
@@ -157,18 +155,10 @@ def _kind(fingerprint: Mapping[str, Any]) -> str:
 def _likeness(fingerprint: Mapping[str, Any], wanted: Mapping[str, Any]) -> tuple[int, int]:
     """Return how well a segmenter suits a text, and how many of its parameters are the wanted."""
     given: Any = fingerprint.get("parameters") or {}
-    kinds = {fingerprint.get("segmenter"), *_inside(given)}
+    kinds = {fingerprint.get("segmenter"), *(node.get(TARGET) for _, node in nodes(given, ""))}
     if wanted["segmenter"] in kinds:
         return 2, sum(given.get(name) == value for name, value in wanted["parameters"].items())
     return int(_ROUTER in kinds), 0
-
-
-def _inside(parameters: Any) -> Iterator[str]:
-    """Yield the classes of the segmenters that another one is made of."""
-    if isinstance(parameters, Mapping):
-        yield str(parameters.get(TARGET))
-        for part in parameters.values():
-            yield from _inside(part)
 
 
 def rebuilt(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from train.disk.files import write_changed, write_whole
-from train.errors import DataError
+from train.errors import DataError, refuse
 from train.tasks.scrolls.archives import TASKS, parsed_once
 
 COLUMNS = ("Task", "ID", "Prediction")
@@ -30,7 +30,8 @@ Checked = tuple[Held, list[str]]
 
 def write_predictions(path: Path, predictions: Mapping[str, str]) -> None:
     """Write the predictions of one task as JSON; DataError if one is not text."""
-    refuse_faults(path, _contents(predictions, ids=None, table=False))
+    faults = _contents(predictions, ids=None, table=False)
+    refuse(faults, DataError, where=f"{path}: ")
     write_changed(path, json.dumps(dict(predictions), ensure_ascii=False, indent=1) + "\n")
 
 
@@ -39,7 +40,7 @@ def write_submission(path: Path, predictions: Mapping[str, Mapping[str, str]]) -
     faults = list(_tasks(predictions))
     for task, tasks in predictions.items():
         faults += [f"task {task}: {fault}" for fault in _contents(tasks, ids=None, table=True)]
-    refuse_faults(path, faults)
+    refuse(faults, DataError, where=f"{path}: ")
     text = io.StringIO()
     # Quote all: a carriage return inside an answer would otherwise end the row.
     table = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n")
@@ -72,14 +73,6 @@ def check_submission(
             f"task {name}: {fault}" for fault in _contents(predictions, ids=expected, table=whole)
         ]
     return contents, faults
-
-
-def refuse_faults(path: Path, faults: Sequence[str]) -> None:
-    """Raise DataError that lists the faults of a file, if it has any."""
-    if len(faults) == 1:
-        raise DataError(f"{path}: {faults[0]}")
-    if faults:
-        raise DataError(f"{path}: {len(faults)} errors:\n" + "\n".join(f"  {f}" for f in faults))
 
 
 def _object(text: str, *, task: str) -> Checked:
