@@ -100,9 +100,9 @@ def _table(size: int) -> npt.NDArray[np.uint8]:
     table = np.full(size, _OTHER, np.uint8)
     letters, first = _chars((0, min(size, _LETTERS) - 1)), _chars((0, min(size, _SIGNS) - 1))
     characters = {
-        _WORD: filter(str.isalnum, letters),
-        _CAPITAL: filter(str.isupper, letters),
-        _BLANK: filter(str.isspace, first),
+        _WORD: "".join(filter(str.isalnum, letters)),
+        _CAPITAL: "".join(filter(str.isupper, letters)),
+        _BLANK: "".join(filter(str.isspace, first)),
         _SMALL: "abcdefghijklmnopqrstuvwxyz",
         _DIGIT: "0123456789",
         _SQUARE: "[",
@@ -114,8 +114,8 @@ def _table(size: int) -> npt.NDArray[np.uint8]:
         _THAI: _chars((0x0E01, 0x0EDF)),
         _OPENER: "`*\u2018\u201e\u00ab",
         _TERMINATOR: signs.PLAIN + signs.STRONG,
-        _WIDE_TERMINATOR: filter(signs.WIDE.match, signs.PLAIN + signs.STRONG),
-        _RARE: filter(signs.is_rare, signs.MAYBE_RARE.findall(first)),
+        _WIDE_TERMINATOR: "".join(filter(signs.WIDE.match, signs.PLAIN + signs.STRONG)),
+        _RARE: "".join(filter(signs.is_rare, signs.MAYBE_RARE.findall(first))),
         _PERIOD: ".",
         _EXCLAMATION: "!",
         _QUESTION: "?",
@@ -132,7 +132,7 @@ def _table(size: int) -> npt.NDArray[np.uint8]:
         _ASTRAL: "\uffff",
     }
     for value, chars in characters.items():
-        codes = np.frombuffer("".join(chars).encode("utf-32-le"), np.uint32)
+        codes = np.frombuffer(chars.encode("utf-32-le"), np.uint32)
         table[codes[codes < size]] = value
     return table
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
-from segmenters.prose.endings.doubt import WINDOW, Doubt, Signs, Table, is_blank_line
+from segmenters.prose.endings.doubt import WINDOW, Doubt, Signs, Table
 from segmenters.prose.endings.table import ENDS
 from segmenters.prose.endings.words import LONGEST_UNIT, always_ends, is_exclaimed, is_plain
 
@@ -34,18 +34,24 @@ class _Further(Exception):
 
 
 class _Near(Doubt):
-    """A doubt that knows a word, from the last space on, its signs, and that no bracket is open.
+    """A doubt that knows its signs, and that no bracket is open."""
 
-    If the signs are apart from the word, the space is part of it.
-    """
-
-    def __init__(self, signs: Signs, word: str, *, next_word: bool, language: str) -> None:
+    def __init__(self, signs: Signs, *, next_word: bool, language: str) -> None:
         self.run, self.gap, self.following, self.spaced, self.emoji, self.unmarked = signs
-        self.next_word, self.language = next_word, language
-        self.before, self.attached = word[-1], "" if word[-1] == " " else word
-        self.behind_period, self.is_inserted = "." in word[-2:], False
+        self.next_word, self.language, self.is_inserted = next_word, language, False
+
+    def behind(self, word: str) -> _Near:
+        """Return the doubt that also knows a word, from the last space on.
+
+        If the signs are apart from the word, the space is part of it.
+        """
+        near = object.__new__(_Near)
+        near.__dict__ |= self.__dict__
+        near.before, near.attached = word[-1], "" if word[-1] == " " else word
+        near.behind_period = "." in word[-2:]
         if words := word.split():
-            self.raw = words[-1]
+            near.raw = words[-1]
+        return near
 
     def __getattr__(self, name: str) -> Any:
         raise _Further
@@ -86,33 +92,30 @@ def _is_plain_before_small(word: str) -> bool:
 class Words(dict[str, "bool | Table"]):
     """What is foreseen of the words in front of some signs.
 
-    `plain`: of plain ones; None: not asked yet.
+    `rest`: what is foreseen of the signs alone; `plain`: of plain words, None: not asked yet.
     """
 
     def __init__(self, signs: Signs, all_signs: Foresight) -> None:
         self.signs, self.all_signs = signs, all_signs
-        self.is_blank = is_blank_line(signs.gap)
+        self.near = _Near(signs, next_word=all_signs.next_word, language=all_signs.language)
+        self.rest = _foreseen(self.near, ENDS)
         following = signs.following
         self.is_alike = signs.gap and following != "," and not following.islower()
         self.plain: bool | Table | None = None
 
     def __missing__(self, word: str) -> bool | Table:
-        if self.is_blank:
-            return True
+        rest = self.rest
+        if isinstance(rest, bool):
+            return rest
         self.all_signs.make_room()
         if not (_plain[word] if self.is_alike else _is_plain_before_small(word)):
-            ends = self._ask(word)
+            ends = _foreseen(self.near.behind(word), rest)
         elif self.plain is None:
-            ends = self.plain = self._ask(_PLAIN)
+            ends = self.plain = _foreseen(self.near.behind(_PLAIN), rest)
         else:
             ends = self.plain
         self[word] = ends
         return ends
-
-    def _ask(self, word: str) -> bool | Table:
-        every = self.all_signs
-        near = _Near(self.signs, word, next_word=every.next_word, language=every.language)
-        return _foreseen(near, ENDS)
 
 
 class Foresight(dict[str, Words]):
