@@ -8,6 +8,8 @@ side by side (an otherwise idle machine, two cores at least); the median of --ro
     core          encode_batch of the same text in chunks, one thread, to the whole of segment,
                   tokenize, mark and write; above 1 because the work asks for no offsets, so that
                   the same to encode_batch_fast, which makes none either, is given beside it
+    rows          rows of one line of 35 to 70 characters to the same text in rows of 20,000: read,
+                  cut, tokenized, marked and written on one core
     workers       one worker to two
     runner        a bare multiprocessing pool that does the same work, to `prepare` with two workers
     datasets      datasets.map(num_proc=2) and writing, doing the same work, to two workers
@@ -37,7 +39,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.workers import children, medians, wall_seconds
-from segmenters import Lines, Segmenter, Sentences, mark
+from segmenters import Auto, Lines, Segmenter, Sentences, mark
 from train.data.preparing.engines import Local
 from train.data.preparing.parts import BATCH_CHARACTERS, PartWriter
 from train.data.preparing.prepare import prepare
@@ -51,7 +53,7 @@ from train.data.store.writer import ShardWriter
 from train.data.tokenizing.tokenizers import Tokenizer, one_thread
 from train.data.tokenizing.vocabulary import LoadTokenizer, TrainBPE
 
-MEASURES = ("core", "workers", "runner", "datasets", "killed", "again")
+MEASURES = ("core", "rows", "workers", "runner", "datasets", "killed", "again")
 SPLIT = Split(validation=0.01, test=0.02)
 SETTINGS: dict[str, tuple[str, Segmenter]] = {
     "prose, sentences": ("prose", Sentences()),
@@ -111,6 +113,26 @@ class Bench:
             ]
             offsets, ids, whole = medians(*runs, rounds=self.rounds)
             ratios[name] = [round(offsets / whole, 3), round(ids / whole, 3)]
+        return ratios
+
+    def rows(self) -> dict[str, float]:
+        """Short rows over long ones, on one core."""
+        tokenizer = self.tokenizer()
+        texts = (document.text for document in self.read("prose"))
+        stripped = (line.strip() for text in texts for line in text.split("\n"))
+        lines = [line for line in stripped if 35 <= len(line) <= 70][:100_000]
+        whole = " ".join(lines)
+        long = [whole[start : start + 20_000] for start in range(0, len(whole), 20_000)]
+        readers = []
+        for name, rows in (("short", lines), ("long", long)):
+            path = self.scratch / f"{name}.jsonl"
+            path.write_text("".join(json.dumps({"text": row}) + "\n" for row in rows))
+            readers.append(JSONL(path=path))
+        ratios = {}
+        for segmenter in (Sentences(), Auto()):
+            runs = [lambda r=r, s=segmenter: self.write(tokenizer, r, s) for r in readers]
+            short, longer = medians(*runs, rounds=self.rounds)
+            ratios[type(segmenter).__name__] = round(short / longer, 2)
         return ratios
 
     def write(

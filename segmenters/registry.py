@@ -137,9 +137,8 @@ def language_of_script(text: str) -> str | None:
     return known_language(match[1]) if match else None
 
 
-def route_of_file(path: PurePath) -> str | None:
+def route_of_file(name: str, suffix: str) -> str | None:
     """Return the route of a file name in lower case, by the whole name or by its suffix."""
-    name, suffix = path.name, path.suffix
     route = _BY_FILE.get(name) or _BY_SUFFIX.get(suffix)
     is_code = name in _LANGUAGE_BY_FILE or suffix in _LANGUAGE_BY_SUFFIX
     return route or ("code" if is_code else None)

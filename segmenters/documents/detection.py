@@ -242,6 +242,8 @@ class Evidence(Head):
     @Asked
     def columns(self) -> str | None:
         """Return the first row of a table: its rows have as many tabs, semicolons or commas."""
+        if len(self.rows) <= _LEAST_ROWS:
+            return None
         shown = (row for row in islice(self.rows, len(self.rows) - 1) if row.strip())
         rows = [*islice((row for row in shown if row[0] != "#"), _ROWS)]
         if len(rows) < _LEAST_ROWS:
@@ -255,6 +257,8 @@ class Evidence(Head):
 def _is_plain(whole: Evidence) -> bool:
     """Return whether the beginning of a text is running text without signs of any other kind."""
     head = whole.text
+    if _is_line_of_words(head):
+        return True
     first = whole if len(head) <= _FIRST_LOOK else Evidence(head[:_FIRST_LOOK])
     if not first.chars.isdisjoint("\\$") or "```" in first.text or "~~~" in first.text:
         return False
@@ -271,6 +275,22 @@ def _is_plain(whole: Evidence) -> bool:
         and not first.is_code
         and first.columns is None
         and _stamps(first) is None
+    )
+
+
+def _is_line_of_words(text: str) -> bool:
+    """Return True only for one line of words none of which begins, or is, what a rule reads.
+
+    So are most documents of one line, which are known in a fifth of the time.
+    """
+    match = table.LINE_OF_WORDS.fullmatch(text)
+    if match is None or text.count(" ") < max(_SEVERAL, _LEAST_SPACED * len(text)):
+        return False
+    lower = text.lower()
+    return (
+        match[1].upper() not in table.READ_FIRST
+        and not any(word in lower for word in table.OF_ANSWERS)
+        and table.ALL.at_start.match(text) is None
     )
 
 

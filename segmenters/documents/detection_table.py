@@ -322,6 +322,13 @@ _CODE_WORDS = """
 CODE_WORDS: Final = frozenset(_CODE_WORDS.split())
 CODE_BEGINS: Final = frozenset("#@/*_")
 IN_CODE: Final = (" = ", ");", "<<'")
+# Words of ASCII and signs between them that no rule reads, unless it reads the first word.
+LINE_OF_WORDS: Final = re.compile(r"([A-Za-z]++)[A-Za-z ,.;!?'\"-]*+")
+_OTHERS_FIRST = "rem dnl so thus hence therefore in at finally which"  # comments and conclusions
+READ_FIRST: Final = frozenset(
+    word.upper()
+    for word in (*ALL.needs.words, *ALL.needs.capitals, *CODE_WORDS, *_OTHERS_FIRST.split())
+)
 COMMENT_BEGINS: Final = frozenset("#/*;-%'!\"<({:@rRdD")
 YAML: Final = re.compile(
     r"^[ \t]*+(?:- )?[\w.\"'/@-]{1,60}:(?:[ \t]+\S{0,80}[^\n]{0,60}[^.\n])?[ \t\r]*$"

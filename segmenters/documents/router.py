@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from posixpath import splitext
 from typing import ClassVar, Final
 
 from segmenters import registry
@@ -173,9 +174,10 @@ def _looked_into(text: str) -> str:
 
 
 def _of_name(name: str, text: str) -> str | None:
-    path = PurePosixPath(name.replace("\\", "/").lower())
-    route = registry.route_of_file(path)
-    need = "manual page" if _OF_MANUAL_PAGES.match(path.suffix) else route
+    name = name.replace("\\", "/").rstrip("/").rpartition("/")[2].lower()
+    suffix = splitext(name)[1]
+    route = registry.route_of_file(name, suffix)
+    need = "manual page" if _OF_MANUAL_PAGES.match(suffix) else route
     if need in _NEEDS and (text or need in _SHARED):
         sign, otherwise = _NEEDS[need]
         return route if sign.search(text) else otherwise

@@ -148,11 +148,13 @@ class Levels(Derived):
         return tuple(self.names.index(name) for name in self.keep)
 
     def _bounded(self, text: str, anchors: Anchors | None) -> tuple[Cuts, ...]:
+        if self.keep == 1 and self.longest is None:
+            return (self.of.cut(text),)
         ranks = self._ranks
         cuts = (self.of.cut(text),) if ranks == (0,) else self.of.levels(text)
         # The segmenter of this document may have fewer levels than `of`.
-        missing = len(self.names) - len(cuts)
-        cuts += (cuts_from_ends((), len(text)),) * missing
+        if (missing := ranks[-1] + 1 - len(cuts)) > 0:
+            cuts += (cuts_from_ends((), len(text)),) * missing
         levels = tuple(cuts[rank] for rank in ranks)
         if self.longest is None:
             return levels

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from segmenters import Auto, Coq, Lines, Mixed, Sentences, Stride, Turns, route
 from segmenters.code.tables import TABLES
-from segmenters.documents.detection import RULES, detect, looks_like
-from segmenters.documents.detection_table import ALL, POINTS
+from segmenters.documents import detection
+from segmenters.documents.detection import RULES, _is_line_of_words, detect, looks_like
+from segmenters.documents.detection_table import ALL, OF_ANSWERS, POINTS, READ_FIRST
 from segmenters.documents.mixed import FORMATS
 from segmenters.documents.router import decide
 from segmenters.documents.signs import Head
@@ -134,6 +135,22 @@ def missed(text):
 @given(text=st.lists(st.sampled_from([*SIGNS_OF_TEXTS, "\n", " "]), max_size=30).map("".join))
 def test_a_sign_that_is_found_is_never_passed_over(text):
     assert missed(text) == []
+
+
+@given(
+    words=st.lists(
+        st.sampled_from(sorted({*READ_FIRST, *OF_ANSWERS, *filter(str.isalpha, SIGNS_OF_TEXTS)})),
+        min_size=1,
+    ),
+    small=st.booleans(),
+    ends=st.lists(st.sampled_from([*" ,.;!?'\"-", "is ", ". ", ", so "])).map("".join),
+)
+def test_a_line_of_words_is_read_by_no_rule(words, small, ends):
+    text = " ".join(map(str.lower, words) if small else words) + ends
+    if _is_line_of_words(text):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(detection, "_is_line_of_words", lambda text: False)
+            assert detection._is_plain(detection.Evidence(text))
 
 
 def test_a_table_below_its_first_line_is_markdown():

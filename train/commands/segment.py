@@ -210,7 +210,7 @@ class _Run:
         """Return how the language of a document of code is named, or ""."""
         field = language_of_fields(document.meta) or ""
         path = PurePath(document.id.lower())
-        suffix = path.suffix if registry.route_of_file(path) == "code" else ""
+        suffix = path.suffix if registry.route_of_file(path.name, path.suffix) == "code" else ""
         route = registry.route_of_language(field, is_code=True)
         return self.choice.language or (field if route else suffix)
 

@@ -97,22 +97,10 @@ class Counted(Lengths):
         while first < len(ends):
             last = max(first + 1, int(np.searchsorted(ends, begin + piece, side="right")))
             stops = ends[first:last] - begin
-            starts = np.flatnonzero(data.marks(begin, begin + int(stops[-1])) & _STARTS)
-            documents = np.searchsorted(stops, starts, side="right")
-            tokens, lengths = np.diff(stops, prepend=0), np.diff(starts, append=stops[-1])
-            bins = _bins(tokens)[documents]
-            for bin_ in np.unique(bins).tolist():
-                tally(self.lengths[bin_], lengths[bins == bin_])
-            segments, there = np.bincount(documents, minlength=len(stops)), tokens > 0
-            all_tokens.append(tokens[there])
-            all_segments.append(segments[there])
+            all_tokens.append(np.diff(stops, prepend=0))
+            all_segments.append(self.add(data.marks(begin, begin + int(stops[-1])), stops))
             first, begin = last, int(ends[last - 1])
         self.tokens, self.segments = map(np.concatenate, (all_tokens, all_segments))
-        self.documents = np.bincount(_bins(self.tokens), minlength=len(DOCUMENT_EDGES)).tolist()
-
-
-def _bins(tokens: np.ndarray) -> np.ndarray:
-    return np.asarray(np.searchsorted(DOCUMENT_EDGES, tokens, side="right") - 1)
 
 
 def growth(tokens: np.ndarray, segments: np.ndarray) -> dict[str, Any]:

@@ -1,17 +1,20 @@
 """How one part of a source is made: documents -> cuts -> tokens and marks -> a small data set."""
 
-from collections import Counter
+from __future__ import annotations
+
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from datatrove.data import Document as Passed
 
-from segmenters.align import Anchors, mark
-from segmenters.base import Cuts, SegmenterError, shares_of, tallied
+from segmenters.align import DOCUMENT, Anchors, mark
+from segmenters.base import Cuts, Segmenter, SegmenterError, shares_of, tallied
 from segmenters.fields import KNOWN_FIELDS, NESTING_FIELDS
 from segmenters.wording import counted
 from train.data.preparing.duplicates import duplicates_of, hash_of, store_hashes
@@ -23,11 +26,14 @@ from train.disk.manifest import SPLITS
 from train.errors import DataError
 
 BATCH_CHARACTERS = 2_000_000
+_TOGETHER = 1 << 18  # characters of short documents that are marked and written at once
 _ONE_SHARD = 1 << 62  # tokens: a part is in one shard, and `merge` divides it anew
 _SLICE = 1 << 20  # characters
 _EXAMPLES = 3  # of what is left out, per part
 _REPORTED = 1000  # documents between two reports of progress
 Stream = Iterator[Passed]
+# A document with its ids, anchors and cuts.
+_Row = tuple[Document, np.ndarray, np.ndarray, tuple[Cuts, ...]]
 
 
 class PartWriter(ExitStack):
@@ -45,6 +51,8 @@ class PartWriter(ExitStack):
         self.chosen, self.done = Shares(), Shares()
         self.lengths, self.sample, self.flaws = Lengths(), Sample(), Flaws()
         self._writers: dict[str, ShardWriter] = {}
+        # The segmenter of the last document, with its levels and its name.
+        self._last: tuple[Segmenter, Segmenter, str] = (self.source.segmenter, self.kept, "")
 
     def add(self, batch: Sequence[Document]) -> None:
         for document in batch:
@@ -53,12 +61,29 @@ class PartWriter(ExitStack):
         # Cut first, and free what is no longer needed, since a document may have 100 MB.
         # In reverse order, so that `pop` frees each one when its document is written.
         first = not self.kept.in_tokens
-        levels = [self._cut(document) if first else None for document in batch][::-1]
-        encoded = self.tokenizer.encode_documents([document.text for document in batch])[::-1]
-        for document in batch:
-            if document.id in self.split.named:
-                self.seen.add(document.id)
-            self._write(document, levels.pop(), encoded.pop())
+        with tallied() as rules:
+            levels = [self._cut(document, rules) if first else None for document in batch][::-1]
+            encoded = self.tokenizer.encode_documents([document.text for document in batch])[::-1]
+            rows: defaultdict[str, list[_Row]] = defaultdict(list)
+            sizes: Counter[str] = Counter()
+            for document in batch:
+                if document.id in self.split.named:
+                    self.seen.add(document.id)
+                cuts, (ids, anchors) = levels.pop(), encoded.pop()
+                if not len(ids):
+                    self.empty += 1
+                    continue
+                split = self.split.of(document.id)
+                cuts = cuts or self._cut(document, rules, anchors)
+                self.sample.offer(document.text, cuts[0], id=document.id, split=split)
+                rows[split].append((document, ids, anchors, cuts))
+                sizes[split] += len(document.text)
+                del ids, anchors, cuts
+                if sizes[split] >= _TOGETHER:
+                    self._write(split, rows.pop(split))
+                    sizes[split] = 0
+        for split in rows:
+            self._write(split, rows[split])
 
     def _pieces(self, document: Document) -> list[Document]:
         unfit = {*document.meta} - {*KNOWN_FIELDS, *NESTING_FIELDS}
@@ -89,50 +114,54 @@ class PartWriter(ExitStack):
             "flaws": self.flaws.state(),
         }
 
-    def _write(
-        self,
-        document: Document,
-        levels: tuple[Cuts, ...] | None,
-        encoded: tuple[np.ndarray, np.ndarray],
-    ) -> None:
-        ids, anchors = encoded
-        del encoded
-        if not len(ids):
-            self.empty += 1
-            return
-        levels = levels or self._cut(document, anchors)
-        split = self.split.of(document.id)
+    def _write(self, split: str, rows: list[_Row]) -> None:
+        """Write documents of a split, and free what is no longer needed."""
         if split not in self._writers:
             made = self.work.writer(self.name, split, self.folder, self.levels, _ONE_SHARD)
             self._writers[split] = self.enter_context(made)
         writer = self._writers[split]
-        tokens = np.empty(len(ids) + 1, writer.dtype)
-        tokens[:-1], tokens[-1] = ids, self.tokenizer.eos_id
-        del ids
-        self.sample.offer(document.text, levels[0], id=document.id, split=split)
-        # Cuts get the type of the anchors, or numpy would make large copies of these. The end of
-        # the document has no mark: it belongs to the last segment.
-        marks = mark(anchors, [cuts.astype(anchors.dtype) for cuts in levels])
-        del anchors, levels
-        marks = np.append(marks, np.uint8(0))
-        self.lengths.add(marks)
-        size = _bytes_of(document.text)
-        writer.add(tokens, marks, id=document.id, size=size, replaced=document.replaced)
+        documents, *columns = zip(*rows, strict=True)
+        rows.clear()
+        ids, anchors, levels = map(list, columns)
+        del columns
+        ends = np.cumsum([len(each) + 1 for each in ids])
+        eos = np.array([self.tokenizer.eos_id])
+        both = chain.from_iterable((each, eos) for each in ids)
+        tokens = np.concatenate([*both], dtype=writer.dtype, casting="unsafe")
+        ids.clear()
+        firsts = np.cumsum([0, *(len(document.text) for document in documents[:-1])])
+        marks = _marks(anchors, levels, firsts, ends)
+        self.lengths.add(marks, ends)
+        writer.add_documents(
+            tokens,
+            marks,
+            ends=ends,
+            ids=[document.id for document in documents],
+            sizes=[_bytes_of(document.text) for document in documents],
+            replaced=sum(document.replaced for document in documents),
+        )
 
-    def _cut(self, document: Document, anchors: Anchors | None = None) -> tuple[Cuts, ...]:
+    def _cut(
+        self, document: Document, rules: Counter[str], anchors: Anchors | None = None
+    ) -> tuple[Cuts, ...]:
         text = document.text
+        rules.clear()
         try:
             chosen = self.source.segmenter_of(document)
-            kept = self.kept if chosen is self.source.segmenter else self.kept.around(chosen)
-            with tallied() as rules:
-                if anchors is None:
-                    levels = kept.levels(text)
-                else:
-                    levels = kept.levels_of_tokens(text, anchors)
+            if chosen is not self._last[0]:
+                self._last = (chosen, self.kept.around(chosen), repr(chosen))
+            _, kept, name = self._last
+            if anchors is not None:
+                levels = kept.levels_of_tokens(text, anchors)
+            else:
+                levels = kept.levels(text)
         except SegmenterError as fault:
             raise fault.in_document(document.id) from fault
         tiled = all(
-            len(cuts) and cuts[0] == 0 and cuts[-1] == len(text) and (np.diff(cuts) > 0).all()
+            len(cuts)
+            and cuts[0] == 0
+            and cuts[-1] == len(text)
+            and np.count_nonzero(cuts[1:] > cuts[:-1]) == len(cuts) - 1
             for cuts in levels
         )
         if len(levels) != self.levels or not tiled:
@@ -140,9 +169,33 @@ class PartWriter(ExitStack):
             message = f"source {self.name}: {rule} {counted(self.levels, 'level')}"
             raise SegmenterError(message, document=document.id)
         if text and chosen is not self.source.segmenter:
-            self.chosen.add({repr(chosen): len(text)})
+            self.chosen.add({name: len(text)})
         self.done.add(shares_of(chosen, rules, len(text)))
         return levels
+
+
+def _marks(
+    anchors: list[np.ndarray], levels: list[tuple[Cuts, ...]], firsts: np.ndarray, ends: np.ndarray
+) -> np.ndarray:
+    """Return the marks of documents as of one text, in which they begin at `firsts`."""
+    # Cuts get the type of the anchors, or numpy would make large copies of these. A cut behind the
+    # last token of a document is at the start of the next one, which has all levels.
+    cuts = [_moved([*level], firsts) for level in zip(*levels, strict=True)]
+    levels.clear()
+    marks = mark(_moved(anchors, firsts), cuts)
+    # The end of a document has no mark: it belongs to the last segment.
+    behind = ends - np.arange(1, len(ends) + 1)
+    marks[behind[:-1]] |= DOCUMENT
+    return np.insert(marks, behind, 0)
+
+
+def _moved(arrays: list[np.ndarray], by: np.ndarray) -> np.ndarray:
+    """Return the numbers of all arrays, each moved by one of `by`, as int32."""
+    joined = np.concatenate(arrays, dtype=np.int32, casting="unsafe")
+    if len(arrays) > 1:
+        joined += np.repeat(by.astype(np.int32), [*map(len, arrays)])
+    arrays.clear()
+    return joined
 
 
 class _Reading:

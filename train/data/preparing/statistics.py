@@ -10,7 +10,6 @@ taken for Latin-1.
 """
 
 import re
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -34,7 +33,6 @@ PERCENTILES = (1, 5, 25, 50, 75, 95, 99)
 # Sizes of a table of learned intra positions: which share of tokens lies beyond its end?
 TABLE_SIZES = (32, 64, 128, 256, 512, 1024, 2048)
 SAMPLE_CHARACTERS = 1200
-_FEW = 64  # segments
 
 REPLACED, ZEROS, LOST, MOJIBAKE, READ_AS = "replaced", "zeros", "lost", "mojibake", "read as "
 _EXAMPLES = 3
@@ -75,15 +73,19 @@ class Lengths:
         self.documents = [0] * len(DOCUMENT_EDGES)
         self.lengths: list[Counter[int]] = [Counter() for _ in DOCUMENT_EDGES]
 
-    def add(self, marks: npt.NDArray[np.uint8]) -> None:
+    def add(
+        self, marks: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """Count documents, which end in `marks` at `ends`; return the segments of each."""
         starts = np.flatnonzero(marks & SEGMENT)
-        bucket = bisect_right(DOCUMENT_EDGES, len(marks)) - 1
-        self.documents[bucket] += 1
-        if len(starts) <= _FEW:  # numpy takes longer to begin
-            edges = [*starts.tolist(), len(marks)]
-            self.lengths[bucket].update(end - start for start, end in pairwise(edges))
-        else:
-            tally(self.lengths[bucket], np.diff(starts, append=len(marks)))
+        document_of = np.searchsorted(ends, starts, side="right")
+        lengths = np.diff(starts, append=len(marks))
+        buckets = np.searchsorted(DOCUMENT_EDGES, np.diff(ends, prepend=0), side="right") - 1
+        bucket_of = buckets[document_of]
+        for bucket in np.unique(buckets).tolist():
+            self.documents[bucket] += int(np.count_nonzero(buckets == bucket))
+            tally(self.lengths[bucket], lengths[bucket_of == bucket])
+        return np.bincount(document_of, minlength=len(ends))
 
     def state(self) -> list[Any]:
         return [[documents, sorted(lengths.items())] for documents, lengths in self._buckets()]
@@ -125,13 +127,17 @@ class Shares:
         self.counts: dict[str, list[int]] = {}
 
     def add(self, characters: Mapping[str, int]) -> None:
-        self.merge({name: [1, size] for name, size in characters.items()})
+        for name, size in characters.items():
+            self._add(name, 1, size)
 
     def merge(self, state: Mapping[str, Sequence[int]]) -> None:
         for name, (documents, size) in state.items():
-            counts = self.counts.setdefault(name, [0, 0])
-            counts[0] += documents
-            counts[1] += size
+            self._add(name, documents, size)
+
+    def _add(self, name: str, documents: int, size: int) -> None:
+        counts = self.counts.setdefault(name, [0, 0])
+        counts[0] += documents
+        counts[1] += size
 
     def table(self) -> dict[str, dict[str, int]]:
         ordered = sorted(self.counts.items(), key=lambda item: (-item[1][1], item[0]))

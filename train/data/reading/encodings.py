@@ -98,11 +98,11 @@ def named(data: bytes, names: Sequence[str]) -> Decoded:
     return min(broken, key=lambda made: made.replaced)
 
 
-def decode_line(line: bytes, *, encoding: Encoding) -> Decoded:
-    """Decode a line of a file whose lines end with a byte of their own."""
+def names_of_lines(encoding: Encoding) -> list[str]:
+    """Return the encodings of the lines of a file whose lines end with a byte of their own."""
     names = names_of(encoding)
     others = [name for name in names if name != AUTO]
-    return named(line, [UTF8, *others] if AUTO in names else others)
+    return [UTF8, *others] if AUTO in names else others
 
 
 def fault_of(stored: IO[bytes]) -> str:

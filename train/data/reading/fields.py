@@ -21,6 +21,7 @@ from train.data.reading.documents import BROKEN, Bad, Document, TolerantReader, 
 from train.errors import DataError
 
 Conditions = Mapping[str, Any]
+_SOUGHT = frozenset((*KNOWN_FIELDS, *NESTING_FIELDS))
 _TESTS: dict[str, Callable[[Any, Any], Any]] = {
     "at_least": lambda value, least: _number(value) >= least,
     "at_most": lambda value, most: _number(value) <= most,
@@ -123,6 +124,8 @@ def joined(parts: list[Any]) -> Any:
 def fields_of(
     row: Mapping[str, Any], text_key: str, keys: Sequence[str] | None = None
 ) -> dict[str, Any]:
+    if keys is None and _SOUGHT.isdisjoint(row):  # as of most rows
+        return {}
     names = [key for key in KNOWN_FIELDS if key != text_key] if keys is None else keys
     return kept_fields(row, names, whole=keys is not None)
 

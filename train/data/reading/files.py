@@ -37,9 +37,10 @@ from train.data.reading.encodings import (
     Encoding,
     check_encoding,
     decode,
-    decode_line,
     fault_of,
+    named,
     names_of,
+    names_of_lines,
     wide,
 )
 from train.data.reading.fields import Rows, columns_of, dig, rows_of
@@ -263,11 +264,11 @@ class JSONL(Rows, Encoded):
 
     def read_file(self, file: File, **where: int) -> Iterator[Document | Bad]:
         wide = self._wide(file)
-        encoding = UTF8 if wide else self.encoding
+        names, shown = names_of_lines(UTF8 if wide else self.encoding), str(file)
         for number, held in lines_of(file, encoding=wide, **where):
-            place = f"{file}:{number}"
+            place = f"{shown}:{number}"
             try:
-                line = [decode_line(held.pop(), encoding=encoding)]
+                line = [named(held.pop(), names)]
                 found = self.parse(line, id=f"{file.name}:{number}", where=place)
             except Bad as fault:
                 found = self.left_out(fault)
@@ -385,7 +386,7 @@ class Parquet(Rows, Files):
     def read_file(
         self, file: File, *, groups: list[int] | None = None, first: int = 0
     ) -> Iterator[Document | Bad]:
-        number = first
+        number, shown = first, str(file)
         with self.table(file) as table:
             names = table.schema_arrow.names
             keys = [self.text_key, *filter(None, [self.id_key]), *(self.filter or {})]
@@ -398,7 +399,7 @@ class Parquet(Rows, Files):
             rows = self.rows_at_once(table.metadata)
             for batch in table.iter_batches(batch_size=rows, columns=columns, row_groups=groups):
                 for row in rows_of(batch):
-                    where = f"{file}, row {number}"
+                    where = f"{shown}, row {number}"
                     found = self.row(row, where=where, id=f"{file.name}:{number}")
                     if found is not None:
                         yield found

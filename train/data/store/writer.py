@@ -78,13 +78,52 @@ class ShardWriter:
         replaced: int = 0,
     ) -> None:
         """Append a document: its tokens, one mark per token, and its size in UTF-8 bytes."""
-        self._require_document(tokens, marks, id)
-        bits = [(marks >> np.uint8(1 + level)) & np.uint8(1) for level in range(self.levels)]
-        shard = self._room()
-        shard.add_tokens(tokens.astype(self.dtype, copy=False), bits)
-        shard.add_document(size=size, line=json.dumps(id).encode() + b"\n")
-        added = (1, len(tokens), int(np.count_nonzero(bits[0])), size, replaced)
-        for key, number in zip(self.counts, added, strict=True):
+        ends = np.array([len(tokens)])
+        self.add_documents(tokens, marks, ends=ends, ids=[id], sizes=[size], replaced=replaced)
+
+    def add_documents(
+        self,
+        tokens: npt.NDArray[np.integer],
+        marks: npt.NDArray[np.uint8],
+        *,
+        ends: npt.NDArray[np.int64],
+        ids: Sequence[str],
+        sizes: Sequence[int],
+        replaced: int = 0,
+    ) -> None:
+        """Append documents, of which each ends in `tokens` at one of `ends`; otherwise as `add`."""
+        starts = np.concatenate(([0], ends[:-1]))
+        known = (2 << self.levels) - 1  # the bits of the document and of all levels
+        sound = (
+            len(tokens) == len(marks)
+            and (starts < ends).all()
+            and 0 <= tokens.min() <= tokens.max() < self.vocab_size
+            and (marks[starts] == known).all()
+            and np.count_nonzero(marks & ~np.uint8(known - 1)) == len(ids)
+        )
+        for id, start, end in zip(ids, starts, ends, strict=True) if not sound else ():
+            self._require_document(tokens[start:end], marks[start:end], id)
+        first = 0
+        while first < len(ids):
+            start = int(starts[first])
+            shard, last = self._room(ends, first, start)
+            stop = int(ends[last - 1])
+            own = marks[start:stop]
+            bits = [(own >> np.uint8(1 + level)) & np.uint8(1) for level in range(self.levels)]
+            moved = shard.counts["tokens"] - start
+            shard.add_tokens(tokens[start:stop].astype(self.dtype, copy=False), bits)
+            # One line each, since JSON has no line end in a string.
+            lines = json.dumps(ids[first:last], separators=("\n", ""))[1:-1].encode() + b"\n"
+            many = np.array(sizes[first:last], np.int64)
+            shard.add_documents(ends=ends[first:last] + moved, sizes=many, lines=lines)
+            self.counts["segments"] += int(np.count_nonzero(bits[0]))
+            first = last
+        for key, number in (
+            ("documents", len(ids)),
+            ("tokens", len(tokens)),
+            ("bytes", sum(sizes)),
+            ("replaced", replaced),
+        ):
             self.counts[key] += number
 
     def extend(self, part: DataSet) -> None:
@@ -93,10 +132,7 @@ class ShardWriter:
         lines = part.id_lines()
         first = 0
         while first < len(part):
-            shard = self._room()
-            # The token of the part with which the shard is full; its document is still taken.
-            full = part.span(first)[0] + self.shard_tokens - shard.counts["tokens"]
-            last = min(int(np.searchsorted(part.document_ends, full)) + 1, len(part))
+            shard, last = self._room(part.document_ends, first, part.span(first)[0])
             _copy(part, first, last, lines=lines, to=shard)
             first = last
         for key in self.counts:
@@ -104,7 +140,7 @@ class ShardWriter:
 
     def _finish(self) -> None:
         """Move all files into place, the manifest last."""
-        self._files |= (self._shards[-1] if self._shards else self._room()).commit()
+        self._files |= (self._shards[-1] if self._shards else self._open()).commit()
         with writing(self.folder):
             sync(self.folder)
         self._undo.callback(remove, self.folder / MANIFEST)
@@ -122,7 +158,17 @@ class ShardWriter:
                 self._finish()
                 self._undo.pop_all()
 
-    def _room(self) -> _OpenShard:
+    def _room(self, ends: npt.NDArray[np.int64], first: int, start: int) -> tuple[_OpenShard, int]:
+        """Return a shard for documents, and the one before which it is full.
+
+        ends: of documents in their tokens. first: the first of them, which begins at `start`.
+        """
+        shard = self._open()
+        # The token with which the shard is full; its document is still taken.
+        full = start + self.shard_tokens - shard.counts["tokens"]
+        return shard, min(int(np.searchsorted(ends, full)) + 1, len(ends))
+
+    def _open(self) -> _OpenShard:
         """Return the open shard; a full one is committed, and the next one opened."""
         if self._shards:
             if self._shards[-1].counts["tokens"] < self.shard_tokens:
@@ -184,13 +230,6 @@ class _OpenShard:
         self._waiting += len(tokens)
         if self._waiting >= _WRITTEN_TOKENS:
             self._write()
-
-    def add_document(self, *, size: int, line: bytes) -> None:
-        """Add the document whose tokens were the last."""
-        self.counts["documents"] += 1
-        self._rows["documents"] += self.counts["tokens"].to_bytes(8, "little", signed=True)
-        self._rows["bytes"] += size.to_bytes(8, "little", signed=True)
-        self._rows["ids"] += line
 
     def add_documents(
         self, *, ends: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64], lines: bytes

@@ -48,6 +48,8 @@ END = "<|endoftext|>"
 _ENDS = {"gpt2": 50256, "r50k": 50256, "p50k": 50256, "cl100k": 100257, "o200k": 199999}
 
 LONGEST = 1 << 16  # characters; expressions of tiktoken overflow their stack on much longer runs
+# Between texts that are encoded at once: no text holds it, and special tokens are cut out first.
+_BETWEEN = "\0\uffff\0"
 _BYTES = {bytes([byte]): byte for byte in range(256)}
 _CLASSES = re.compile(r"\\[ps](?:\{\w+\})?")
 
@@ -173,6 +175,17 @@ class Twin:
         """Return the ids of a text of at most LONGEST characters, int32 [tokens]."""
         return self._ids[self._encoding.encode_to_numpy(text, disallowed_special=())]
 
+    def encode_all(self, texts: Sequence[str]) -> tuple[np.ndarray, list[int]]:
+        """Return the ids of all texts, int32 [tokens], and how many are of each."""
+        joined = _BETWEEN.join(texts)
+        if joined.count(_BETWEEN) != len(texts) - 1:  # one holds it
+            rows = [*map(self.encode, texts)]
+            return np.concatenate(rows), [*map(len, rows)]
+        ids = self._encoding.encode_to_numpy(joined, allowed_special={_BETWEEN})
+        between = ids == len(self._ids)
+        edges = np.flatnonzero(np.concatenate(([True], between, [True])))
+        return self._ids[ids[~between]], (np.diff(edges) - 1).tolist()
+
     def require_same(self, fast: tokenizers.Tokenizer, samples: Sequence[str]) -> None:
         for kind in sorted({*_CLASSES.findall(self._expression)}):
             if not _holds_the_same(kind):
@@ -239,7 +252,10 @@ def _last_merge(token: str, places: list[int], order: Mapping[tuple[str, str], i
 
 
 def _encoding(expression: str, ranks: dict[bytes, int]) -> tiktoken.Encoding:
-    return tiktoken.Encoding("twin", pat_str=expression, mergeable_ranks=ranks, special_tokens={})
+    special = {_BETWEEN: len(ranks)}
+    return tiktoken.Encoding(
+        "twin", pat_str=expression, mergeable_ranks=ranks, special_tokens=special
+    )
 
 
 @functools.cache

@@ -117,15 +117,16 @@ class Tokenizer:
 
     def encode_batch(self, texts: Sequence[str]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return ids and anchors (characters, `segmenters.align`) of each text, int32 [tokens]."""
-        empty = np.empty(0, dtype=np.int32)
-        found = [([empty], [empty]) for _ in texts]
+        found: list[tuple[list[np.ndarray], list[np.ndarray]]] = [([], []) for _ in texts]
         parts = ((part, len(part.content)) for part in self.parts(texts))
         for slab, _ in grouped(parts, size=_SLAB_CHARACTERS):
             with in_one_line():
                 encoded = self._encode(slab)
             for part, (ids, anchors) in zip(slab, encoded, strict=True):
                 found[part.text][0].append(ids)
-                found[part.text][1].append(anchors + np.int32(part.start))
+                found[part.text][1].append(
+                    anchors + np.int32(part.start) if part.start else anchors
+                )
         made = list[tuple[np.ndarray, np.ndarray]]()
         while found:  # each list is freed once it is joined
             both = found.pop()
@@ -191,6 +192,10 @@ class Tokenizer:
         for number, text in enumerate(texts):
             start = 0
             least = at_least or CHUNK_CHARACTERS
+            if len(text) <= least:
+                if text:
+                    yield _Part(number, 0, text)
+                continue
             for chunk in cut(text, self.places, at_least=least, at_most=LONGEST_CHUNK):
                 yield _Part(number, start, chunk)
                 start += len(chunk)
@@ -198,10 +203,17 @@ class Tokenizer:
     def _encode(self, parts: Sequence[_Part]) -> list[tuple[np.ndarray, np.ndarray]]:
         if self.spelling is None:
             return self._by_offsets(parts)
-        rows = self._ids(parts)
-        counts = [len(row) for row in rows]
-        ids = np.concatenate(rows)
         contents = [part.content for part in parts]
+        if sum(map(len, contents)) < WORTH_A_TWIN or max(map(len, contents)) > LONGEST:
+            twin = None
+        else:
+            twin = self.twin
+        if twin is None:
+            rows = self._run(parts, offsets=False)
+            counts = [*map(len, rows)]
+            ids = np.fromiter(chain.from_iterable(rows), np.int32, sum(counts))
+        else:
+            ids, counts = twin.encode_all(contents)
         prefixes = [0 if part.start else self.spelling.prefix(part.content) for part in parts]
         anchors, exact = self.spelling.table.anchors_of_parts(contents, ids, counts, prefixes)
         if self.spelling.ascii_only:
@@ -217,12 +229,6 @@ class Tokenizer:
             (ids[end - count : end], anchors[end - count : end]) if sound else next(others)
             for end, count, sound in zip(ends.tolist(), counts, exact.tolist(), strict=True)
         ]
-
-    def _ids(self, parts: Sequence[_Part]) -> list[np.ndarray]:
-        sizes = [len(part.content) for part in parts]
-        if sum(sizes) < WORTH_A_TWIN or max(sizes) > LONGEST or self.twin is None:
-            return [np.array(ids, np.int32) for ids in self._run(parts, offsets=False)]
-        return [self.twin.encode(part.content) for part in parts]
 
     def _run(self, parts: Sequence[_Part], *, offsets: bool) -> list[Any]:
         later = [part.start > 0 and self._later is not self.fast for part in parts]
@@ -310,6 +316,6 @@ def _open(definition: dict[str, Any]) -> tokenizers.Tokenizer:
 
 
 def _joined(parts: list[np.ndarray]) -> np.ndarray:
-    joined = np.concatenate(parts)
+    joined = np.concatenate(parts or [np.empty(0, np.int32)]) if len(parts) != 1 else parts[0]
     parts.clear()
     return joined

@@ -103,6 +103,32 @@ def test_merged_parts_are_the_bytes_of_one_writer(
     assert content(root / "merged") == content(root / "whole")
 
 
+@given(lengths=lengths, seed=st.integers(0, 99), shard_tokens=st.sampled_from([1, 9, 30, 10**6]))
+def test_documents_at_once_are_the_bytes_of_one_after_another(
+    tmp_path_factory, lengths, seed, shard_tokens
+):
+    folder = tmp_path_factory.mktemp("shard")
+    documents = random_documents(lengths, seed=seed)
+    write_shards(folder / "each", documents, shard_tokens=shard_tokens)
+    tokens, marks = map(np.concatenate, zip(*documents, strict=True))
+    numbers = range(len(documents))
+    with shard_writer(folder / "all", shard_tokens=shard_tokens) as opened:
+        opened.add_documents(
+            tokens,
+            marks,
+            ends=np.cumsum(lengths),
+            ids=[f"d\n\u4e2d{number}" for number in numbers],
+            sizes=[10 * number for number in numbers],
+            replaced=sum(numbers),
+        )
+        marks[0] = 0
+        with pytest.raises(DataError, match="document a: only its first mark"):
+            opened.add_documents(
+                tokens, marks, ends=np.cumsum(lengths), ids="abcdefghijkl"[: len(lengths)], sizes=[]
+            )
+    assert content(folder / "each") == content(folder / "all")
+
+
 def test_what_is_there_or_of_another_tokenizer_is_left_alone(tmp_path):
     write_shards(tmp_path / "part", DOCUMENTS, description={"tokenizer": {"sha256": "other"}})
     before = content(tmp_path / "part")

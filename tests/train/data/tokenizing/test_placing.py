@@ -114,7 +114,12 @@ def test_any_list_of_merges_has_a_twin(pairs, text):
             spelled.setdefault(token, len(spelled))
     fast = tokenizers.Tokenizer(models.BPE(spelled, [*dict.fromkeys(pairs)]))
     fast.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    assert Twin(definition(fast)).encode(text).tolist() == fast.encode(text).ids
+    twin = Twin(definition(fast))
+    assert twin.encode(text).tolist() == fast.encode(text).ids
+    for texts in ([text, "a b", text], [text], [text, f"a{room._BETWEEN}b"]):
+        ids, counts = twin.encode_all(texts)
+        assert ids.tolist() == [id for each in texts for id in fast.encode(each).ids]
+        assert counts == [len(fast.encode(each).ids) for each in texts]
 
 
 def test_what_has_no_proof_says_why():
