@@ -15,7 +15,7 @@ from segmenters.prose.endings.doubt import Doubt, Rule, Table, otherwise
 _WINDOW = 400
 _LONGEST_WORD = 24
 # Signs next to which a letter is a symbol, and a relation between symbols.
-_SIGN = re.compile(r"[=<>+*/|\\^$\u00d7\u2190-\u22ff\u27c0-\u2aff]")
+_SIGN = re.compile(r"[=<>+*/|\\^$\u00d7\u2190-\u22ff\u27c0-\u2aff]|\d[\u00b0\u00ba]")
 _RELATION = re.compile(r" [=<>+] |[\u2190-\u22ff\u27c0-\u2aff]")
 _APART = re.compile(r"[\s(\[]([A-Za-z])(?=[\s,;:.)\]])")
 _STOPS = (".", "!", "?")
