@@ -12,9 +12,9 @@ import yaml
 from bipe.checkpoint import CONFIG, save_model
 from bipe.sealing import sealed
 from tests.bipe.conftest import small_decoder
+from tests.train.conftest import data as data  # a fixture
 from tests.train.studies import composed, pretrain
 from train.cli import main
-from train.launch.run import run_command
 
 
 class Trap:
@@ -97,13 +97,6 @@ def rewritten(folder: Path):
 def model(tmp_path):
     save_model(small_decoder("flat_rope"), tmp_path / "model", notes={"row_length": 40})
     return tmp_path / "model"
-
-
-@pytest.fixture(scope="session")
-def data(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("trust") / "data"
-    run_command("prepare", composed(f"data={folder}", command="prepare"))
-    return folder
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from train.data.tokenizing.chunks import steps_of
 from train.errors import DataError
 
 MOST_GROWTH = 100  # characters, for each one of a text; U+FDFA has 18 in NFKC
@@ -24,7 +25,7 @@ def require_bounded(definition: Mapping[str, Any]) -> None:
     definition: what tokenizer.json holds.
     """
     for part, inner in _STEPS.items():
-        growth = math.prod(map(_growth, _flat(definition.get(part), inner)))
+        growth = math.prod(map(_growth, steps_of(definition.get(part), inner)))
         if growth > MOST_GROWTH:
             raise DataError(
                 f"the {part} of the tokenizer makes up to {growth:,.0f} characters of one; at most "
@@ -45,15 +46,6 @@ def in_one_line() -> Iterator[None]:
             "expressions of its pre_tokenizer and normalizer, or set "
             "corpus.tokenizer.path to another one"
         ) from None
-
-
-def _flat(step: Any, inner: str) -> Iterator[Mapping[str, Any]]:
-    todo = [step]
-    while todo:
-        step = todo.pop()
-        if isinstance(step, Mapping):
-            yield step
-            todo += step.get(inner) or ()
 
 
 def _growth(step: Mapping[str, Any]) -> float:
