@@ -17,6 +17,7 @@ successor did not arrive is put back.
 """
 
 import contextlib
+import glob
 import hashlib
 import json
 import os
@@ -256,17 +257,13 @@ def remove_left(folder: Path) -> None:
     pattern = re.compile(
         rf"\.{re.escape(folder.name)}\.(new|old)\.{re.escape(_host())}\.(\d+)\.\w+"
     )
-    for path in sorted(folder.parent.glob(f".{_escaped(folder.name)}.*")):
+    for path in sorted(folder.parent.glob(f".{glob.escape(folder.name)}.*")):
         match = pattern.fullmatch(path.name)
         if match is None or path.is_symlink() or is_running(int(match[2])):
             continue
         if match[1] == "old" and not folder.exists() and (path / folder.name).is_dir():
             (path / folder.name).rename(folder)
         shutil.rmtree(path, ignore_errors=True)
-
-
-def _escaped(name: str) -> str:
-    return re.sub(r"([*?[])", r"[\1]", name)
 
 
 def _temporary(folder: Path, kind: str) -> Path:

@@ -6,12 +6,12 @@ also while they are written, and loads no torch. Exit status: 0, or 2 if there i
 
 import datetime
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from segmenters.wording import escaped
 from train.commands.during.states import State, find_states
 from train.errors import RunError
 from train.words import Words
@@ -20,7 +20,6 @@ _DEFAULT = "runs"
 _NUMBERS = ("step", "loss", "validation", "tokens/s")
 _COLUMNS = ("run or data", "state", *_NUMBERS, "checkpoint", "next")
 _TABLE_WIDTH, _FILE_WIDTH = 110, 200  # columns: less is a list, not a table
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def main(words: Words) -> None:
@@ -44,8 +43,8 @@ def _show(states: Sequence[State]) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(width=_FILE_WIDTH)
-    # Texts, not strings: names of folders may hold rich's markup.
-    rows = [[Text(_printable(cell), overflow="fold") for cell in _cells(state)] for state in states]
+    # Texts, not strings: names of folders, maybe a stranger's, may hold rich's markup.
+    rows = [[Text(escaped(cell), overflow="fold") for cell in _cells(state)] for state in states]
     if console.width >= _TABLE_WIDTH:
         console.print(_table(rows))
         return
@@ -87,8 +86,3 @@ def _checkpoint(state: State) -> str:
         return ""
     age = datetime.timedelta(seconds=round(state.checkpoint_age))
     return f"step {state.checkpoint:,}, {age} ago"
-
-
-def _printable(text: str) -> str:
-    """Return a text with its control characters, which may be a stranger's, as escapes."""
-    return _CONTROL.sub(lambda match: repr(match[0])[1:-1], text)
