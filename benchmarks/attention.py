@@ -31,7 +31,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from benchmarks.models import described
-from benchmarks.workers import alone, cpu_seconds, machine, medians, parser_of, write
+from benchmarks.workers import alone, chosen, cpu_seconds, machine, medians, parser_of, write
 from bipe import Positions
 from bipe.attention.dispatch import InLayer, choose_attention
 from bipe.attention.eager import Attention
@@ -123,7 +123,7 @@ def names_of(given: argparse.Namespace) -> list[str]:
         "encodings": [f"{kind}{over}" for kind in KINDS.split() for over in ("", ", segments")],
         "far": [*FAR],
     }[given.of]
-    return [PEER, *(name for name in known if not given.only or name in given.only)]
+    return [PEER, *chosen(known, given.only)]
 
 
 def inputs(

@@ -17,7 +17,7 @@ from dataclasses import asdict
 import torch
 
 from benchmarks import models
-from benchmarks.workers import compare, machine, parser_of, serve, write
+from benchmarks.workers import chosen, compare, machine, parser_of, serve, write
 from bipe.generation import Session, generate
 
 OURS = tuple(f"ours {name} {cache}" for name in models.BIPE for cache in ("static", "growing"))
@@ -135,8 +135,7 @@ def main() -> None:
     else:
         size = models.Size()
         names = [f"{x}, batch {batch}" for batch in BATCHES for x in (*OURS, PEER)]
-    names = [name for name in names if not given.only or name in given.only]
-    found = compare(names, rounds=given.rounds)
+    found = compare(chosen(names, given.only), rounds=given.rounds)
     kind = "prefill" if given.prefill else "decode"
     shown = costs(found) if given.prefill else rates(found, given.new)
     write(given.json, {"machine": machine(), "size": asdict(size), kind: shown})

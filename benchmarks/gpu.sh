@@ -37,7 +37,7 @@ step step_151m 420 benchmarks.step --model 151M --time 1024 --batch 32 \
 step step_151m_8192 420 benchmarks.step --model 151M --time 8192 --batch 4 \
     -- --time 128 --batch 1 --rounds 1 --only "ours BiPE-RoPE"
 step decode 240 benchmarks.decode --rounds 3 \
-    -- --prompt 8 --new 4 --rounds 1 --only "ours BiPE-RoPE"
+    -- --prompt 8 --new 4 --rounds 1 --only "ours BiPE-RoPE static, batch 1"
 step prefill 180 benchmarks.decode --prefill 8192 32768 --rounds 1 \
     -- --prefill 256 --rounds 1
 step step_20m 300 benchmarks.step --time 1024 --batch 64 \

@@ -136,9 +136,10 @@ def litgpt(size: Size, *, compiled: bool, device: str) -> tuple[Loss, nn.Module]
 
 def llama(size: Size, length: int, **others: Any) -> Any:
     """Return Llama of transformers for texts of a length. others: keys of its configuration."""
-    from transformers import LlamaConfig, LlamaForCausalLM
+    import transformers
 
-    config = LlamaConfig(
+    of_llama: Any = transformers.LlamaConfig  # with keys of every configuration
+    config = of_llama(
         vocab_size=size.vocab,
         hidden_size=size.width,
         intermediate_size=size.mlp,
@@ -148,7 +149,7 @@ def llama(size: Size, length: int, **others: Any) -> Any:
         attn_implementation="sdpa",
         **others,
     )
-    return LlamaForCausalLM(config)
+    return transformers.LlamaForCausalLM(config)
 
 
 def hugging_face(size: Size, *, compiled: bool, device: str) -> tuple[Loss, nn.Module]:
@@ -199,7 +200,7 @@ def released(size: Size, kind: str, path: Path, *, device: str) -> tuple[Loss, n
         pad_token_id=0,
     )
     config.rpe_type, config.train_scale, config.log_scale = kind, size.time, False
-    model = room.MyLlamaForCausalLM(config).to(device)
+    model = room.Mytransformers.LlamaForCausalLM(config).to(device)
 
     def loss(tokens: Tensor) -> Tensor:
         return model(tokens[:, :-1], labels=tokens[:, :-1]).loss

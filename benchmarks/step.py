@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 
 from benchmarks import models
-from benchmarks.workers import compare, machine, parser_of, serve, write
+from benchmarks.workers import chosen, compare, machine, parser_of, serve, write
 
 OURS = (*models.BIPE, "RoPE")
 PEERS = ("LitGPT compiled", "HF Llama", "HF Llama compiled", "x-transformers compiled")
@@ -110,7 +110,7 @@ def main() -> None:
         return
     names = [f"ours {name} compiled" for name in OURS] + ["ours BiPE-RoPE", *PEERS]
     names += RELEASED if given.release else ()
-    names = [name for name in names if not given.only or name in given.only] + [MATMUL]
+    names = [*chosen(names, given.only), MATMUL]
     pythons = dict.fromkeys(RELEASED, given.release_python)
     found = compare(names, rounds=given.rounds, interpreters=pythons)
     write(given.json, {"machine": machine(), "size": asdict(size), **table(found, size, device)})

@@ -45,6 +45,14 @@ def parser_of(doc: str | None, **numbers: int) -> argparse.ArgumentParser:
     return parser
 
 
+def chosen(names: Sequence[str], only: Sequence[str] | None) -> list[str]:
+    """Return the candidates, or those of `--only`; one that there is not ends the program."""
+    if unknown := [name for name in only or () if name not in names]:
+        known = "; ".join(names)
+        sys.exit(f"--only {unknown[0]!r}: there is no such candidate; there are: {known}")
+    return [name for name in names if not only or name in only]
+
+
 def cpu_seconds(run: Callable[[], object]) -> float:
     begin = time.process_time()
     run()
@@ -182,7 +190,8 @@ def compare(
 ) -> dict[str, dict[str, float]]:
     """Let workers of the script that runs take turns; return the medians of their figures.
 
-    interpreters: of candidates that need another one. Candidates with a fault are left out.
+    interpreters: of candidates that need another one. Candidates with a fault are left out, but
+    not all of them.
     """
     script = sys.modules["__main__"].__spec__.name  # type: ignore[union-attr]
     workers = []
@@ -196,6 +205,8 @@ def compare(
                 found[worker.name] = []
             else:
                 print(f"left out: {worker.name}: {worker.fault}", file=sys.stderr)
+        if not found:
+            sys.exit("no candidate could be measured")
         for _ in range(rounds):
             for worker in workers:
                 if worker.name in found:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import automaton, scale
+from benchmarks.workers import chosen
 from tests.processes import run
 
 ROOT = Path(__file__).parents[1]
@@ -25,6 +26,12 @@ def test_a_script_starts_beside_a_package_of_its_name(tmp_path):
     words = [sys.executable, "-c", program]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0 and "--old" in done.stdout, done.stderr
+
+
+def test_candidates_that_are_not_there_end_a_measurement():
+    assert chosen(["a", "b"], None) == ["a", "b"] and chosen(["a", "b"], ["b"]) == ["b"]
+    with pytest.raises(SystemExit, match="there are: a; b"):
+        chosen(["a", "b"], ["b", "c"])
 
 
 @pytest.mark.slow
