@@ -200,7 +200,7 @@ def released(size: Size, kind: str, path: Path, *, device: str) -> tuple[Loss, n
         pad_token_id=0,
     )
     config.rpe_type, config.train_scale, config.log_scale = kind, size.time, False
-    model = room.Mytransformers.LlamaForCausalLM(config).to(device)
+    model = room.MyLlamaForCausalLM(config).to(device)
 
     def loss(tokens: Tensor) -> Tensor:
         return model(tokens[:, :-1], labels=tokens[:, :-1]).loss
