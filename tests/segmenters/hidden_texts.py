@@ -3,12 +3,8 @@
 import segmenters
 from tests.segmenters.hidden import Form, Hidden, inline, line_comment, string
 
-_C, _FLAT = Hidden("/*", "*/"), (Hidden("/*", "*/", "/*"),)
-_NESTED = (Hidden("/*", "*/", "/*", nests=True),)
-_DOUBLED = tuple(Hidden(sign, sign, "\\", doubles=sign) for sign in "'\"")
+_C, _DASHES = Hidden("/*", "*/"), line_comment("-- ")
 _PAREN = Hidden("(* ", " *)", nests=True)
-_DASHES, _HASH, _ESCAPED = line_comment("-- "), line_comment("# "), inline('"', '"', escapes='\\"')
-_COLONS, _QUOTED = line_comment("::"), inline("'", "'", doubles="'")
 
 
 def _document(format: str, strings, comments=(), statements=(), **more) -> Form:

@@ -38,7 +38,6 @@ from train.fit.runs import CHECKPOINTS, MODEL
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 # The same as experiment=smoke with these words.
 WORDS = ("encoding=alibi", "steps=6", "rows.micro_batch=2", "rows.validation_rows=4")
-SIZES = {"width": 32, "n_layer": 2, "n_head": 4, "mlp_width": 64}
 SCRIPT = """
 import sys
 from functools import partial

@@ -43,12 +43,7 @@ def test_each_key_acts_or_is_refused_with_what_does_it(refused):
                     for names in (ACTS, hydra_keys.REFUSED))  # fmt: skip
         assert len(acts) + len(no) == 1, key
     for key, (_, cure) in hydra_keys.REFUSED.items():
-        value = {
-            "job.chdir": "true",
-            "job.num": "3",
-            "job.env_copy": "[HOME]",
-            "overrides": "{task: [a]}",
-        }.get(key, "x")
+        value = VALUES.get(key, "x")
         key += ".template" * key.endswith("help") + ".choices" * (key == "runtime")
         value = "{a: b}" if key.endswith("choices") else value
         said = refused("pretrain", f"++hydra.{key}={value}")
