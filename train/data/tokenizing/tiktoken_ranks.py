@@ -48,8 +48,9 @@ END = "<|endoftext|>"
 _ENDS = {"gpt2": 50256, "r50k": 50256, "p50k": 50256, "cl100k": 100257, "o200k": 199999}
 
 LONGEST = 1 << 16  # characters; expressions of tiktoken overflow their stack on much longer runs
-# Between texts that are encoded at once: no text holds it, and special tokens are cut out first.
-_BETWEEN = "\0\uffff\0"
+# Between texts that are encoded at once. Special tokens are cut out first, and texts with this
+# character, which is no text in Unicode, are encoded alone.
+_BETWEEN = "\uffff"
 _BYTES = {bytes([byte]): byte for byte in range(256)}
 _CLASSES = re.compile(r"\\[ps](?:\{\w+\})?")
 
@@ -178,7 +179,7 @@ class Twin:
     def encode_all(self, texts: Sequence[str]) -> tuple[np.ndarray, list[int]]:
         """Return the ids of all texts, int32 [tokens], and how many are of each."""
         joined = _BETWEEN.join(texts)
-        if joined.count(_BETWEEN) != len(texts) - 1:  # one holds it
+        if joined.count(_BETWEEN) != len(texts) - 1:
             rows = [*map(self.encode, texts)]
             return np.concatenate(rows), [*map(len, rows)]
         ids = self._encoding.encode_to_numpy(joined, allowed_special={_BETWEEN})
