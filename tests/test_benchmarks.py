@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import automaton, scale
+from benchmarks import automaton, scale, segments
 from benchmarks.workers import chosen
 from tests.processes import run
 
@@ -32,6 +32,23 @@ def test_candidates_that_are_not_there_end_a_measurement():
     assert chosen(["a", "b"], None) == ["a", "b"] and chosen(["a", "b"], ["b"]) == ["b"]
     with pytest.raises(SystemExit, match="there are: a; b"):
         chosen(["a", "b"], ["b", "c"])
+
+
+def test_a_treebank_is_read_as_its_comments_say(tmp_path):
+    """Documents, paragraphs and missing spaces; of 20 sentences where no documents are named."""
+    path = tmp_path / "UD_English-Any" / "en_any-ud-test.conllu"
+    path.parent.mkdir()
+    blocks = [
+        "# newdoc\n# text = Go.\n1\tGo\t_\n2\t.\tSpaceAfter=No\n",
+        "# text = No.\n1\tNo.\t_\n",
+    ]
+    blocks += ["# newpar\n# text = Yes.\n1\tYes.\t_\n", "# text = So.\n1\tSo.\t_\n"]
+    named = {"set": "UD_English-Any", "language": "en"}
+    first = {**named, "text": "Go.No.\n\nYes. So.", "bounds": [3, 8, 13]}
+    path.write_text("\n".join(blocks * 2))
+    assert [*segments.documents([path])] == [first, first]
+    path.write_text("\n".join(["# text = So.\n1\tSo.\t_\n"] * 21))
+    assert [len(record["bounds"]) for record in segments.documents([path])] == [19, 0]
 
 
 @pytest.mark.slow
