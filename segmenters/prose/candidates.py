@@ -90,8 +90,14 @@ _OPEN_BEHIND = _open_pairs(
 
 def _chars(*spans: tuple[int, int]) -> str:
     """Return the characters of spans of codes, both ends included."""
-    codes = (np.arange(first, last + 1, dtype="<u4") for first, last in spans)
-    return b"".join(span.tobytes() for span in codes).decode("utf-32-le")
+    codes = (np.arange(first, last + 1, dtype=np.uint32) for first, last in spans)
+    return b"".join(span.tobytes() for span in codes).decode("utf-32")
+
+
+def _codes(text: str) -> npt.NDArray[np.uint32]:
+    """Return the code of each character."""
+    # In the machine's own order, behind a mark of it: that needs no module of a codec.
+    return np.frombuffer(text.encode("utf-32", "surrogatepass"), np.uint32)[1:]
 
 
 @cache
@@ -132,7 +138,7 @@ def _table(size: int) -> npt.NDArray[np.uint8]:
         _ASTRAL: "\uffff",
     }
     for value, chars in characters.items():
-        codes = np.frombuffer(chars.encode("utf-32-le"), np.uint32)
+        codes = _codes(chars)
         table[codes[codes < size]] = value
     return table
 
@@ -148,8 +154,7 @@ def _classes(text: str, first: int, end: int) -> npt.NDArray[np.uint8]:
     part = "\0" * before + text[max(0, first) : end] + "\0" * behind
     if part.isascii():
         return np.frombuffer(part.encode().translate(_ascii_table()), np.uint8)
-    codes = np.frombuffer(part.encode("utf-32-le", "surrogatepass"), np.uint32)
-    return _table(1 << 16).take(codes, mode="clip")
+    return _table(1 << 16).take(_codes(part), mode="clip")
 
 
 @dataclass(slots=True)
