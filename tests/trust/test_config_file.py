@@ -43,6 +43,17 @@ def test_what_runs_connects_or_writes_comes_from_words_and_conf(key, ours, tmp_p
     assert study.value(key) == ours.value(key)
 
 
+def test_hydra_is_that_of_the_words(ours, tmp_path, capsys):
+    theirs = {
+        "searchpath": ["file:///theirs"],
+        "run": {"dir": "/theirs"},
+        "runtime": {"choices": {}},
+    }
+    study = read(ours.as_plain() | {"hydra": theirs}, "out=mine", folder=tmp_path)
+    assert study.as_plain() == ours.as_plain()
+    assert "not used: hydra, since" in capsys.readouterr().err
+
+
 def test_each_key_is_on_the_list_or_only_computes(ours):
     """A new section that names classes, and a new key of an output, must be put on the list."""
     plain = ours.as_plain()

@@ -368,6 +368,8 @@ def stored(file: Path, made: DictConfig, command: Command, overrides: Sequence[s
             raise ValueError("contains no configuration, as --cfg job shows and runs store one")
     reserved = OWN if command.name != "prepare" else (*OWN, "data")  # where it writes
     left = [key for name in reserved for key in _differing(config, made, name)]
+    if config.pop("hydra", None) is not None:  # which may name folders of packages, and files
+        left.append("hydra")
     if left:
         print(
             f"bipe: warning: --config-file {file}: not used: {', '.join(left)}, since a file "
