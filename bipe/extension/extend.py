@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 
 from bipe.arguments import require
-from bipe.build import ALLOWED, PARTIAL, TARGET, build, describe, find
+from bipe.build import ALLOWED, PARTIAL, TARGET, build, find
 from bipe.decoder import DecoderConfig
 from bipe.encodings.base import Bilevel, Chain, Encoding, Fed, Flat, Layers, Scheme, has_hook
 from bipe.encodings.far import Far
@@ -166,7 +166,7 @@ def extend_config(
     unit: see `original_length`; None: the unit of the encoding. Raises ValueError if the strategy
     has no effect, if the model is already extended, or if the unit does not fit the encoding.
     """
-    encoding, options = describe(config.encoding), describe(strategy)
+    encoding, options = _plain(config.encoding), _plain(strategy)
     options.pop(PARTIAL, None)
     kind = find(options[TARGET], STRATEGY, allowed=allowed)
     if issubclass(kind, Retrofit):
@@ -222,7 +222,7 @@ def _retrofitted(
 
     Raises ValueError for any other encoding, and for notes that lack what is left open.
     """
-    encoding, original = describe(config.encoding), None
+    encoding, original = _plain(config.encoding), None
     rope = encoding.get("encoding", encoding)
     if find(rope[TARGET], _ANY, allowed=allowed) is not RoPE or encoding.get("far") is not None:
         raise ValueError(f"{_name(given)} needs flat RoPE, was: {_names(encoding)}")
@@ -380,3 +380,12 @@ def _names(node: _Node) -> str:
     if TARGET not in node:  # parts by name
         return inside
     return f"{_name(node)}({inside})" if inside else _name(node)
+
+
+def _plain(value: Any) -> Any:
+    """Return a deep copy in dictionaries and lists: of sections of a configuration, too."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
