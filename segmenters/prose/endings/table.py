@@ -41,7 +41,7 @@ _DASHING = frozenset(("pl", "lv", "lt", "cs", "sk", "vi", "uk", "ru", "be"))
 _LONGEST_TURN = 400
 # In these languages a small letter behind a question rather begins a verb of saying.
 _REPORTING = frozenset(
-    ("tr", "pl", "cs", "sk", "sl", "hr", "lv", "lt", "no", "da", "sv", "nl", "de")
+    ("tr", "pl", "cs", "sk", "sl", "hr", "lv", "lt", "no", "da", "sv", "nl", "de", "hu", "ro", "fi")
 )
 _ASKING = frozenset(("?", "!", "?!", "!?"))
 _DASHES, _LONG_DASHES = frozenset("-\u2013\u2014"), frozenset("\u2013\u2014")
