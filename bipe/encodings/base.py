@@ -150,8 +150,7 @@ class Bilevel(Fed):
     @explained
     def __init__(self, *, intra: Encoding, inter: Encoding, far: Far | None = None) -> None:
         super().__init__()
-        if not intra.either_sign:
-            require_inner("intra", intra, unit="segment", last="inter")
+        require_inner("intra", intra, unit="segment", last="inter")
         self.intra, self.inter, self.far = intra, inter, far
         _require_hook(inter, far)
 
@@ -295,7 +294,7 @@ def require_hook(encoding: Encoding) -> None:
 def require_inner(name: str, encoding: Encoding, *, unit: str, last: str) -> None:
     """Raise ValueError for an encoding that needs ids which grow through the document."""
     kind = type(encoding)
-    if has_hook(kind, "bias") or encoding.decays:
+    if not encoding.either_sign and (has_hook(kind, "bias") or encoding.decays):
         what = "a bias" if has_hook(kind, "bias") else "a decay"
         raise ValueError(
             f"{name}: {kind.__name__} has {what} that needs increasing ids, but ids restart in "

@@ -13,10 +13,10 @@ The last encoding may be any. Ids of the others restart in each unit: sentence 0
 paragraph is nearer than sentence 5 of the first one, but has the smaller id. So these may be
 
     absolute (embed)       vectors of the index in the unit
-    rotations              scores that depend on the difference of indices, of either sign
+    rotations, ALiBi       scores that depend on the difference of indices, of either sign
 
-but not a bias or a rotation with a decay, which would treat an early unit with a high index as a
-near or future one. Rotary encodings of several levels must rotate different features (`part`,
+but not another bias or a rotation with a decay, which would treat an early unit with a high index
+as a near or future one. Rotary encodings of several levels must rotate different features (`part`,
 `pairs`): on the same ones their angles would be added, and the second token of the first sentence
 would look like the first token of the second.
 """

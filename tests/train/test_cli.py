@@ -54,6 +54,9 @@ def test_a_module_of_the_users_in_the_way_is_named(room, tmp_path):
 OF_STUDY = [
     ("pretrain encoding=learned encoding.length=10",
      "row_length must be at most encoding.length of a flat learned table (10), was: 64"),
+    ("pretrain model.width=abc", "model.width must be int, was: 'abc'"),
+    ("pretrain model.n_head=0", "model.n_head must be at least 1, was: 0"),
+    ("pretrain trainer.barebones=true", "trainer.barebones cannot be set; set log_every instead"),
     ("pretrain row_length=10000000",
      "row_length must be at most the training tokens of each source (proofs: "),
     ("evaluate evaluate.lengths=[0]", "evaluate.lengths must be numbers from 1 up"),

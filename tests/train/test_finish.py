@@ -1,6 +1,7 @@
 """A run can be ended early or planned anew at any step; what comes of it is exact."""
 
 import random
+import re
 import shutil
 
 import pytest
@@ -57,7 +58,11 @@ def test_a_checkpoint_is_ended_apart_and_its_run_stays(stepwise, stopped, tmp_pa
         assert main(["finish", f"{run}@{step}", f"name={name}", "cooldown=3"]) == 2
     assert sorted(run.rglob("*")) == held
     assert same_weights(tmp_path / "short", twin(tmp_path / "short", tmp_path))
+    config = run / runs.CONFIG  # a variable of the environment stays the text that it is
+    title = "title: ${oc.env:HOME}"
+    config.write_text(re.sub("title: .*", title, config.read_text(encoding="utf-8")))
     assert main(["finish", f"{run}@3", "name=none", "cooldown=0"]) == 0
+    assert title in (tmp_path / "none" / runs.CONFIG).read_text(encoding="utf-8")
     assert curve(tmp_path / "none")[-1]["step"] == 3
     assert main(["finish", f"{run}@3", "name=refused", "trainer.devices=3"]) == 2
     assert main(["finish", f"{tmp_path / 'long'}@8", "name=refused"]) == 2  # of a cooldown

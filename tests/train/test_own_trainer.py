@@ -17,7 +17,7 @@ import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger
-from lightning.pytorch.strategies import ModelParallelStrategy
+from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy
 from torch.utils.data import DataLoader
 
 from bipe import DecoderConfig
@@ -250,9 +250,45 @@ def test_a_loader_of_ones_own_trains_with_fewer_numbers(command, data, tmp_path)
     trainer = trainer_of(tmp_path, max_steps=2)
     trainer.fit(module, train_dataloaders=DataLoader(named, batch_size=None))
     assert trainer.global_step == 2 and module.metrics["loss"] > 5
+    one, two = (DataLoader(part, batch_size=None) for part in (named[:1], named[1:3]))
+    first, second = trainer.validate(module, [one, two], verbose=False)
+    assert {**first, **second}.keys() == {f"validation/loss/dataloader_idx_{n}" for n in (0, 1)}
     assert module.metrics.get("tokens") is None
-    with pytest.raises(ConfigError, match=r"tokens, targets and marks, was: .*input_ids"):
+    with pytest.raises(ConfigError, match=r"tokens, targets and marks, .*datamodule=.*input_ids"):
         trainer_of(tmp_path).fit(module_of(command), DataLoader([{"input_ids": 1}]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"tokens": [[1, 300]]}, r"tokens .* below vocab_size \(277\).*, was: 1 to 300"),
+        ({"targets": [[-3, 2]]}, r"targets .* or -100 in targets, was: -3 to 2"),
+        ({"targets": [[1]]}, r"targets .* of one shape, was: torch.int64 \[1, 1\]"),
+        ({"marks": [[False, True]]}, r"marks of a batch must be torch.uint8"),
+    ],
+)
+def test_batches_of_ones_own_that_a_model_cannot_read_are_refused(changes, told, command, tmp_path):
+    batch = {"tokens": [[1, 2]], "targets": [[2, -100]], **changes}
+    batch = {name: torch.tensor(value) for name, value in batch.items()}
+    batch = {"marks": torch.zeros(1, 2, dtype=torch.uint8), **batch}
+    with pytest.raises(DataError, match=told):
+        trainer_of(tmp_path).fit(module_of(command), DataLoader([batch], batch_size=None))
+
+
+class Stepless(LMModule):
+    def training_step(self, batch, batch_idx):
+        return self.loss(batch)
+
+
+def test_what_would_train_nothing_is_refused(command, data, tmp_path):
+    module = module_of(command)
+    module.freeze()
+    with pytest.raises(ConfigError, match=r"module.unfreeze\(\)"):
+        trainer_of(tmp_path).fit(module, rows_of(data))
+    with pytest.raises(DataError, match=r"return super\(\).training_step"):
+        trainer_of(tmp_path).fit(module_of(command, Stepless), rows_of(data))
+    with pytest.raises(DataError, match="datamodule="):
+        rows_of(data).train_dataloader()
 
 
 class Own(lightning.LightningModule):
@@ -314,6 +350,7 @@ def test_rows_of_a_step_that_was_not_done_are_read_again(data, tmp_path):
         ({"max_steps": -1, "max_epochs": 1}, r"max_steps must be set.*epoch_steps\(\).*, was: -1"),
         ({"strategy": ModelParallelStrategy()}, r"strategy must be .*ddp.*, was: ModelParallel"),
         ({"callbacks": [EarlyStopping("train/loss")]}, r"EarlyStopping .*val_check_interval=STEPS"),
+        ({"strategy": DDPStrategy(static_graph=True)}, "static_graph of DDP takes no micro"),
         ({"precision": "16-true"}, r"precision must be 32-true or .*, was: 16-true"),
     ],
 )  # fmt: skip

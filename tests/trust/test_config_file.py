@@ -4,6 +4,7 @@ import pytest
 import yaml
 
 from tests.train.studies import typed
+from train.errors import ConfigError
 from train.launch import composition
 from train.launch.help_pages import keys, top_keys
 
@@ -74,6 +75,14 @@ def test_what_is_trained_comes_from_the_file(key, value, ours, tmp_path):
                  folder=tmp_path)  # fmt: skip
     assert other.seed == 3 and other.encoding["_target_"] == "bipe.encodings.RoPE"
     assert other.trainer["accelerator"] == "cpu"
+
+
+def test_an_escaped_variable_of_the_environment_is_a_text(ours, tmp_path, monkeypatch):
+    monkeypatch.setenv("SECRET", "s3cret")
+    study = read(changed(ours.as_plain(), "report.title", r"\${oc.env:SECRET}"), folder=tmp_path)
+    assert study.report.title == study.on({"seed": 5}).report.title == "${oc.env:SECRET}"
+    with pytest.raises(ConfigError, match="plain values only"):
+        read(changed(ours.as_plain(), "report.title", r"\\${oc.env:SECRET}"), folder=tmp_path)
 
 
 def test_a_variable_of_the_environment_is_stored_as_it_was_written(monkeypatch):

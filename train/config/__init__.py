@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType, NoneType
 from typing import Annotated, Any, Literal, get_origin
 
-from bipe.arguments import fits, hints_of, members, section_of
+from bipe.arguments import fits, hints_of, members, readable, section_of
 from bipe.attention import Path as AttentionPath
 from bipe.build import TARGET, Faults, sectioned
 from train.config import sections as of
@@ -34,6 +34,7 @@ Path = tuple[str | int, ...]
 # Arguments that bipe passes itself, and the key to set instead.
 _DECIDED_BY = {
     "accumulate_grad_batches": "rows.global_batch and rows.micro_batch",
+    "barebones": "log_every",
     "check_val_every_n_epoch": "validate_every",
     "default_root_dir": "out and name",
     "folder": "data, or out and name",
@@ -109,8 +110,8 @@ class Config:
     optimizer: of.OptimizerCall
     schedule: of.ScheduleCall
     trainer: of.TrainerCall
-    logger: Mapping[str, of.LoggerCall]
-    callbacks: Mapping[str, of.CallbackCall]
+    logger: Mapping[str, of.LoggerCall] = field(default_factory=dict)  # ~logger
+    callbacks: Mapping[str, of.CallbackCall] = field(default_factory=dict)
     evaluate: of.Evaluate
     statistics: of.Statistics
     generate: of.Generate
@@ -133,11 +134,16 @@ class Config:
         was typed for keys, which a key of type text takes. choices: of groups of conf/.
         """
         from omegaconf import OmegaConf
+        from omegaconf.errors import InterpolationResolutionError
 
         register_resolvers()
-        plain: Any = (
-            config if isinstance(config, dict) else OmegaConf.to_container(config, resolve=True)
-        )
+        try:
+            plain: Any = (
+                config if isinstance(config, dict) else OmegaConf.to_container(config, resolve=True)
+            )
+        except InterpolationResolutionError as error:
+            said = str(error).partition("\n")[0].rpartition("while resolving interpolation: ")[2]
+            raise ConfigError(f"{error.full_key}: {said}") from error
         for key in {"folder", "row_length", "seed", "steps", "epochs"} & {*plain.get("rows", ())}:
             raise _decided_elsewhere("rows", key)
         targets = plain.get("allowed_targets")
@@ -329,10 +335,16 @@ def register_resolvers() -> None:
     """Let YAML call ${head_width:width,n_head}, ${half:number} and ${run_name:encoding}."""
     from omegaconf import OmegaConf
 
+    def head_width(width: Any, n_head: Any, *, _root_: Any) -> int:
+        given = (_root_.get("model") or {}).get("head_width")
+        sizes = {"width": width, "n_head": n_head} if given is None else {"head_width": given}
+        for key, value in sizes.items():
+            if not fits(value, Count):
+                raise ConfigError(f"model.{key} must be {readable(Count, value)}, was: {value!r}")
+        return int(width // n_head if given is None else given)
+
     resolvers: dict[str, Any] = {
-        "head_width": lambda width, n_head, *, _root_: int(
-            (_root_.get("model") or {}).get("head_width") or int(width) // max(1, int(n_head))
-        ),
+        "head_width": head_width,
         "half": lambda number: int(number) // 2,
         "run_name": lambda encoding: slug(encoding_name(encoding)),
     }

@@ -23,14 +23,14 @@ from bipe import Carry, Decoder, DecoderConfig, Positions
 from bipe.attention import Path as AttentionPath
 from bipe.attention.context import Context
 from bipe.build import ALLOWED, build, describe
-from bipe.encodings import Flat, Learned
+from bipe.encodings import Learned
 from bipe.encodings.base import Fed, annealed
 from bipe.loss import IGNORE, summed_cross_entropy, summed_divergence
 from bipe.random_positions import Draw, row_keys
 from train.config.sections import OPTIMIZER, SCHEDULE
 from train.data.rows.datamodule import LMDataModule
 from train.data.rows.loader import Batch, as_batch
-from train.errors import ConfigError, RunError, as_config_error
+from train.errors import ConfigError, RunError
 from train.fit.checkpoints.reading import read
 from train.fit.lora import add_lora
 from train.fit.optim import Schedule, SkippedSteps, optimizer_of, with_rate
@@ -194,6 +194,8 @@ class LMModule(lightning.LightningModule):
 
     def configure_optimizers(self) -> Any:
         named = [(name, p) for name, p in self.model.named_parameters() if p.requires_grad]
+        if not named:
+            raise ConfigError("no parameter is to be trained: call module.unfreeze()")
         new = [p for name, p in named if name in self._adaptation.new]
         optimizer = with_rate(
             optimizer_of(self.options.optimizer, named), new, factor=self._adaptation.new_lr
@@ -259,9 +261,15 @@ class LMModule(lightning.LightningModule):
         least = targets.clamp(min=1) if isinstance(targets, Tensor) else max(1, targets)
         return loss * (self.trainer.world_size / least)
 
+    def _read(self, batch: Any) -> Batch:
+        """Return a batch; DataError for what the model cannot read, of a loader of the user's."""
+        is_ours = isinstance(getattr(self.trainer, "datamodule", None), LMDataModule)
+        batch = as_batch(batch)
+        return batch if is_ours else batch.checked(self.model.config.vocab_size)
+
     def _completed(self, batch: Any) -> tuple[Batch, int]:
         """Return a batch and its step, with what a loader of the user's may leave out."""
-        batch = as_batch(batch)
+        batch = self._read(batch)
         if self.losses is None:
             rows = SimpleNamespace(source_names=(), row_length=batch.tokens.shape[1])
             self.losses = StepLosses.of(self.model, rows)
@@ -284,6 +292,10 @@ class LMModule(lightning.LightningModule):
         if isinstance(self.model, FSDPModule):
             self.model.set_requires_all_reduce(last)
         blocked = getattr(self.trainer.strategy, "block_backward_sync", contextlib.nullcontext)
+        if not last and getattr(self.trainer.strategy.model, "static_graph", False):
+            raise ConfigError(
+                "static_graph of DDP takes no micro-batches: set it to False, or micro_batch=auto"
+            )
         with contextlib.nullcontext() if last else blocked():
             yield
 
@@ -356,8 +368,8 @@ class LMModule(lightning.LightningModule):
 
     # Validation
 
-    def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        batch = as_batch(batch)
+    def validation_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
+        batch = self._read(batch)
         at = positions_of(batch, levels=self.model.levels)
         batch, shared = self._part(batch, at)
         at = at if shared is None else at.map(shared.own)
@@ -477,23 +489,3 @@ def _plain(hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
             else:
                 plain[name] = value.as_plain() if isinstance(value, Training) else value
     return plain
-
-
-def refuse_unfit(module: LMModule, *, row_length: int) -> None:
-    """Raise ConfigError for rows, an attention path or an optimizer that a model cannot take."""
-    scheme = module.model.scheme
-    encoding = scheme.encoding if isinstance(scheme, Flat) else None
-    if isinstance(encoding, Learned) and encoding.table.num_embeddings < row_length:
-        raise ConfigError(
-            "row_length must be at most encoding.length of a flat learned table "
-            f"({encoding.table.num_embeddings}), was: {row_length}"
-        )
-    options = module.options
-    if options.attention != "auto":  # a path may not support the encoding's bias
-        tokens = torch.zeros(1, 2, dtype=torch.int64)
-        small = replace(module.model.config, n_layer=1, vocab_size=1)
-        with as_config_error("attention: "):  # with gradients, which some paths have not
-            model = Decoder(small, attention=options.attention, allowed=options.allowed)
-            model(tokens, Positions.from_marks(tokens.byte(), levels=model.levels))
-    with as_config_error("optimizer: "):
-        module.configure_optimizers()

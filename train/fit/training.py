@@ -8,7 +8,7 @@ import shlex
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,9 @@ from lightning.fabric.utilities.rank_zero import rank_zero_only
 from lightning.pytorch.callbacks import Timer
 from torch import Tensor
 
-from bipe import Decoder, DecoderConfig
+from bipe import Decoder, DecoderConfig, Positions
 from bipe.attention.context import refuse_shared
+from bipe.encodings import Flat, Learned
 from bipe.encodings.base import annealed
 from train import stop
 from train.config import called
@@ -47,7 +48,7 @@ from train.fit.handover import (
 )
 from train.fit.lora import merged
 from train.fit.machine import cluster, environment, patient, placed
-from train.fit.module import Adaptation, LMModule, refuse_unfit
+from train.fit.module import Adaptation, LMModule
 from train.fit.optim import TrainingDiverged
 from train.fit.parallel.at_once import RowsAtOnce
 from train.fit.parallel.callbacks import Ends, exits_are_faults, keep_apart, refuse_callbacks
@@ -250,6 +251,26 @@ def _late_faults(trainer: lightning.Trainer, steps: int) -> Iterator[None]:
         if trainer.global_step < steps or trainer.world_size > 1:
             raise
         log.warning("after the last step: %s: %s", type(fault).__name__, fault)
+
+
+def refuse_unfit(module: LMModule, *, row_length: int) -> None:
+    """Raise ConfigError for rows, an attention path or an optimizer that a model cannot take."""
+    scheme = module.model.scheme
+    encoding = scheme.encoding if isinstance(scheme, Flat) else None
+    if isinstance(encoding, Learned) and encoding.table.num_embeddings < row_length:
+        raise ConfigError(
+            "row_length must be at most encoding.length of a flat learned table "
+            f"({encoding.table.num_embeddings}), was: {row_length}"
+        )
+    options = module.options
+    if options.attention != "auto":  # a path may not support the encoding's bias
+        tokens = torch.zeros(1, 2, dtype=torch.int64)
+        small = replace(module.model.config, n_layer=1, vocab_size=1)
+        with as_config_error("attention: "):  # with gradients, which some paths have not
+            model = Decoder(small, attention=options.attention, allowed=options.allowed)
+            model(tokens, Positions.from_marks(tokens.byte(), levels=model.levels))
+    with as_config_error("optimizer: "):
+        module.configure_optimizers()
 
 
 def rarely_meant(*, steps: int, warmup: Any, validate_every: int | None) -> Iterator[str]:

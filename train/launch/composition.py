@@ -42,8 +42,8 @@ OWN = (
     *("scrolls.examples", "statistics.out", "report.out"),
     "evaluate.runs",  # whose folders get rows
 )
-# An interpolation that is more than the name of another key, such as ${oc.env:HOME}.
-_RESOLVES = re.compile(r"\$\{(?![\w.]+\})")
+# An interpolation that is more than the name of another key, such as ${oc.env:HOME}; \${ is none.
+_RESOLVES = re.compile(r"(?<!\\)(\\\\)*\$\{(?![\w.]+\})")
 # What begins a list or such, and is in a sweep that is more than values with commas.
 _STRUCTURED = ("'", '"', "[", "{", "(")
 _PLACE_OF_GROUP = (
@@ -359,7 +359,7 @@ def stored(file: Path, made: DictConfig, command: Command, overrides: Sequence[s
     with as_config_error(f"--config-file {file}: ", OSError, OmegaConfBaseException):
         plain = read_yaml(file)  # of a limited size
         if call := next((text for _, text in texts_in(plain) if _RESOLVES.search(text)), None):
-            raise ValueError(f"must contain plain values only, as runs store them, was: {call!r}")
+            raise ValueError(f"must contain plain values only, was: {call!r}; write what it is")
         try:
             config = OmegaConf.load(file)
         except YAMLError as error:  # a key twice

@@ -106,6 +106,8 @@ def _trained(command: str, config: Mapping[str, Any], typed: list[str]) -> int:
     config = {key: value for key, value in config.items() if key not in OWN} | {
         "out": config["out"]
     }
+    # Variables of the environment stay the texts that they are: the run may be from anyone.
+    config = json.loads(json.dumps(config).replace("${", r"\\${"))
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / runs.CONFIG
         file.write_text(runs.as_yaml(config), encoding="utf-8")

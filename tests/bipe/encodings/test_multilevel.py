@@ -11,6 +11,7 @@ from bipe.encodings import ALiBi, NoPE, RoPE
 from bipe.encodings.alibi import alibi_slopes
 from bipe.encodings.multilevel import Multilevel
 from bipe.encodings.permuteformer import PermuteFormer
+from bipe.encodings.t5 import T5
 from bipe.encodings.xpos import XPos
 from bipe.random_positions import Shifted, row_keys
 from tests.bipe.conftest import (
@@ -44,6 +45,19 @@ def test_scores_of_multilevel_are_those_of_its_parts():
     apart = at.levels[1][:, None, None, :] - at.levels[1][:, None, :, None]
     slopes = torch.tensor(alibi_slopes(6), dtype=torch.float64)[:, None, None]
     torch.testing.assert_close(scheme.bias(at, at).dense(torch.float64), slopes * apart)
+
+
+def test_linear_biases_of_all_levels_are_one_of_places_as_in_bilevel():
+    """A sentence counts as 4 tokens and a paragraph as 9, whatever their lengths."""
+    at = random_batch(2, 50, seed=3)[1]
+    parts = {
+        name: ALiBi(n_head=2, multiplier=m) for name, m in (("a", 1.0), ("b", 4.0), ("c", 9.0))
+    }
+    places = at.intra + 4 * at.levels[0] + 9 * at.levels[1]
+    expected = ALiBi(n_head=2).bias(places, places).dense(torch.float64)
+    torch.testing.assert_close(
+        Multilevel(encodings=parts).bias(at, at).dense(torch.float64), expected
+    )
 
 
 def test_a_draw_changes_the_coarsest_level_and_leaves_those_inside():
@@ -92,7 +106,7 @@ NTK = target("RoPE", **SIZES, stretch=far("DynamicNTK", factor=2.0, original_len
 @pytest.mark.parametrize(
     ("encodings", "message"),
     [
-        ([NoPE(), ALiBi(n_head=2), NoPE()], "b: ALiBi has a bias that needs increasing ids, but"),
+        ([NoPE(), T5(n_head=2), NoPE()], "b: T5 has a bias that needs increasing ids, but"),
         ([XPos(**SIZES), NoPE(), NoPE()], "a: XPos has a decay that needs increasing ids"),
         ([NoPE(), PermuteFormer(**SIZES, n_head=2), NoPE()], "b: PermuteFormer has a bias"),
         ([NoPE(), ROPE, RoPE(**SIZES)], "b and c: both rotate feature 0 of the heads"),

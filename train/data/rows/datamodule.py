@@ -348,7 +348,10 @@ class LMDataModule(lightning.LightningDataModule):
 
     def _trainer(self) -> lightning.Trainer:
         if self.trainer is None:
-            raise DataError("a loader needs a trainer; without one, use rows() or order()")
+            raise DataError(
+                "a loader needs a trainer: fit(module, datamodule=...); without one, use rows() or "
+                "order()"
+            )
         return self.trainer
 
 

@@ -122,7 +122,8 @@ class RowLoader:
         if self.start_step < self._next[0] == self.steps:
             raise DataError(
                 f"all rows of {counted(self.steps, 'step')} are read, but the trainer has not done "
-                "so many: a batch is an optimizer step"
+                "so many: a batch is an optimizer step (a training_step of your own ends with "
+                "return super().training_step(batch, batch_idx), or sets automatic_optimization)"
             )
         with closing(batches):
             for batch in batches:
@@ -280,6 +281,26 @@ class Batch:
     rows_after: int | None = None
     tokens_after: int | None = None
 
+    def checked(self, vocab_size: int) -> Batch:
+        """Return this batch; DataError if it has not the shapes, types and ids of a model."""
+        integers = (torch.int64, torch.int32)
+        kinds = {"tokens": integers, "targets": integers[:1], "marks": (torch.uint8,)}
+        for name, dtypes in kinds.items():
+            value = getattr(self, name)
+            if value.dtype not in dtypes or value.ndim != 2 or value.shape != self.tokens.shape:
+                raise DataError(
+                    f"{name} of a batch must be {dtypes[0]} [batch, time], all of one shape, was: "
+                    f"{value.dtype} {[*value.shape]}, beside tokens {[*self.tokens.shape]}"
+                )
+        scored = self.targets[self.targets != IGNORE]
+        for name, ids in (("tokens", self.tokens), ("targets", scored)):
+            if ((ids < 0) | (ids >= vocab_size)).any():
+                raise DataError(
+                    f"{name} of a batch must be from 0 to below vocab_size ({vocab_size}), or "
+                    f"{IGNORE} in targets, was: {int(ids.min())} to {int(ids.max())}"
+                )
+        return self
+
     def split(self) -> list[Batch]:
         """Return the micro-batches, in order; they share memory with this batch."""
         count = len(self.packed)
@@ -313,7 +334,7 @@ def as_batch(batch: Any) -> Batch:
     if not isinstance(batch, Batch):
         raise ConfigError(
             "a batch must be a train.data.rows.loader.Batch, or a mapping with its tokens, targets "
-            f"and marks, was: {batch}"
+            f"and marks, as those of fit(module, datamodule=LMDataModule(...)), was: {batch}"
         )
     return batch
 
