@@ -280,8 +280,27 @@ class Stepless(LMModule):
         return self.loss(batch)
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"clip": -1.0}, "clip must be above 0 or None, was: -1.0"),
+        ({"clip": 0}, "clip must be above 0 or None, was: 0"),
+        ({"schedule": 1.0}, "schedule must be callable, was: 1.0"),
+        ({"seed": "a"}, "seed must be a whole number, was: 'a'"),
+        ({"patience": 0}, "patience must be at least 1, was: 0"),
+    ],
+)
+def test_a_training_that_would_go_wrong_is_refused_when_it_is_made(options, told, command):
+    with pytest.raises(ValueError, match=told):
+        Training(**{**vars_of(module_of(command).options), **options})
+    with pytest.raises(ValueError, match="decoder must be a DecoderConfig"):
+        LMModule(3, module_of(command).options)
+
+
 def test_what_would_train_nothing_is_refused(command, data, tmp_path):
     module = module_of(command)
+    with pytest.raises(ConfigError, match="weights of float16 cannot be trained"):
+        trainer_of(tmp_path).fit(module_of(command).half(), rows_of(data))
     module.freeze()
     with pytest.raises(ConfigError, match=r"module.unfreeze\(\)"):
         trainer_of(tmp_path).fit(module, rows_of(data))

@@ -17,9 +17,9 @@ import lightning
 import torch
 from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule
-from torch.distributed.tensor import DTensor
 
 from bipe import Carry, Decoder, DecoderConfig, Positions
+from bipe.arguments import require, require_at_least
 from bipe.attention import Path as AttentionPath
 from bipe.attention.context import Context
 from bipe.build import ALLOWED, build, describe
@@ -33,7 +33,7 @@ from train.data.rows.loader import Batch, as_batch
 from train.errors import ConfigError, RunError
 from train.fit.checkpoints.reading import read
 from train.fit.lora import add_lora
-from train.fit.optim import Schedule, SkippedSteps, optimizer_of, with_rate
+from train.fit.optim import Schedule, SkippedSteps, norm_of, optimizer_of, with_rate
 from train.fit.parallel.callbacks import refuse_callbacks, unswallowed
 from train.fit.parallel.sharded import Sharded, refuse_adapted, refuse_compiled, refuse_strategy
 from train.fit.watching.counts import IndexCounts, StepLosses, summary_of
@@ -66,6 +66,13 @@ class Training:
     context_parallel: int = 1
     allowed: tuple[str, ...] = ALLOWED
 
+    def __post_init__(self) -> None:
+        for name in ("optimizer", "schedule"):
+            require(callable(getattr(self, name)), "callable", **{name: getattr(self, name)})
+        require(self.clip is None or self.clip > 0, "above 0 or None", clip=self.clip)
+        require(isinstance(self.seed, int), "a whole number", seed=self.seed)
+        require_at_least(1, patience=self.patience)
+
     def as_plain(self) -> dict[str, Any]:
         """Return plain data, without `allowed`; TypeError for an optimizer without a name."""
         names = [field.name for field in fields(self) if field.name != "allowed"]
@@ -75,7 +82,8 @@ class Training:
     def from_plain(cls, plain: Mapping[str, Any]) -> Self:
         """Build what `as_plain` gave; ValueError for what may not be named (bipe.build)."""
         kinds = {"optimizer": OPTIMIZER, "schedule": SCHEDULE, "draw": Draw}
-        built = {name: build(plain[name], kind, path=name) for name, kind in kinds.items()}
+        given = {name: kind for name, kind in kinds.items() if name in plain}
+        built = {name: build(plain[name], kind, path=name) for name, kind in given.items()}
         return cls(**{**plain, **built})
 
 
@@ -120,6 +128,9 @@ class LMModule(lightning.LightningModule):
         sharded: bool = False,
     ) -> None:
         super().__init__()
+        rule = "a DecoderConfig or Training, or its plain data"
+        require(isinstance(decoder, DecoderConfig | Mapping), rule, decoder=decoder)
+        require(isinstance(training, Training | Mapping), rule, training=training)
         decoder = DecoderConfig(**decoder) if isinstance(decoder, Mapping) else decoder
         training = Training.from_plain(training) if isinstance(training, Mapping) else training
         if not isinstance(adaptation, Adaptation):
@@ -196,6 +207,8 @@ class LMModule(lightning.LightningModule):
         named = [(name, p) for name, p in self.model.named_parameters() if p.requires_grad]
         if not named:
             raise ConfigError("no parameter is to be trained: call module.unfreeze()")
+        if any(p.dtype == torch.float16 for _, p in named):
+            raise ConfigError("weights of float16 cannot be trained: set precision=bf16-true")
         new = [p for name, p in named if name in self._adaptation.new]
         optimizer = with_rate(
             optimizer_of(self.options.optimizer, named), new, factor=self._adaptation.new_lr
@@ -240,7 +253,7 @@ class LMModule(lightning.LightningModule):
                 with self._sums_gradients(part is parts[-1]):
                     self.manual_backward(self.loss(part))
             parameters = [p for p in self.model.parameters() if p.grad is not None]
-            norm = _norm(parameters)
+            norm = norm_of(parameters)
             if self.options.clip is not None:
                 nn.utils.clip_grads_with_norm_(parameters, self.options.clip, norm)
             self.skipped.skip_unless(norm.isfinite(), optimizer=optimizer, parameters=parameters)
@@ -438,12 +451,6 @@ def positions_of(batch: Batch, *, levels: int = 1) -> Positions:
     return Positions.from_marks(
         batch.marks, carry=carry, padding=batch.padding, packed=any(batch.packed), levels=levels
     )
-
-
-def _norm(parameters: list[nn.Parameter]) -> Tensor:
-    """Return the norm of all gradients."""
-    norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
-    return norm.full_tensor() if isinstance(norm, DTensor) else norm  # FSDP2: ranks have parts
 
 
 def _name_parameters(

@@ -292,3 +292,9 @@ class SkippedSteps:
 def _require(key: str, value: Any, holds: bool, rule: str) -> None:
     if not holds:
         raise ConfigError(f"{key} must be {rule}, was: {value}")
+
+
+def norm_of(parameters: list[nn.Parameter]) -> Tensor:
+    """Return the norm of all gradients."""
+    norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+    return norm.full_tensor() if isinstance(norm, DTensor) else norm  # FSDP2: ranks have parts
