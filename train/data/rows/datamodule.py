@@ -115,7 +115,7 @@ class LMDataModule(lightning.LightningDataModule):
         packing: Packing | Mapping[str, Any] | None = None,
         mixture: Mixture | Mapping[str, Any] | None = None,
         curriculum: Curriculum | Mapping[str, Any] | None = None,
-        steps: Count | None = None,
+        steps: Annotated[int, NOT_NEGATIVE] | None = None,
         epochs: Annotated[float, _PASSES] | None = None,
         drop_last: bool = False,
         on_batch_change: Literal["refuse", "convert"] = "refuse",
