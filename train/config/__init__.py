@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType, NoneType
-from typing import Annotated, Any, Literal, get_origin
+from typing import Annotated, Any, Literal, NoReturn, get_origin
 
 from bipe.arguments import fits, hints_of, members, readable, section_of
 from bipe.attention import Path as AttentionPath
@@ -335,16 +335,22 @@ def register_resolvers() -> None:
     """Let YAML call ${head_width:width,n_head}, ${half:number} and ${run_name:encoding}."""
     from omegaconf import OmegaConf
 
-    def head_width(width: Any, n_head: Any, *, _root_: Any) -> int:
-        given = (_root_.get("model") or {}).get("head_width")
-        sizes = {"width": width, "n_head": n_head} if given is None else {"head_width": given}
-        for key, value in sizes.items():
-            if not fits(value, Count):
-                raise ConfigError(f"model.{key} must be {readable(Count, value)}, was: {value!r}")
-        return int(width // n_head if given is None else given)
+    def refuse(**sizes: Any) -> NoReturn:
+        key, value = next(pair for pair in sizes.items() if not fits(pair[1], Count))
+        raise ConfigError(f"model.{key} must be {readable(Count, value)}, was: {value!r}")
 
     resolvers: dict[str, Any] = {
-        "head_width": head_width,
+        "head_width": lambda width, n_head, *, _root_: (
+            (
+                width // n_head
+                if fits(width, Count) and fits(n_head, Count)
+                else refuse(width=width, n_head=n_head)
+            )
+            if (given := (_root_.get("model") or {}).get("head_width")) is None
+            else given
+            if fits(given, Count)
+            else refuse(head_width=given)
+        ),
         "half": lambda number: int(number) // 2,
         "run_name": lambda encoding: slug(encoding_name(encoding)),
     }
