@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType, NoneType
-from typing import Annotated, Any, Literal, NoReturn, get_origin
+from typing import Annotated, Any, Literal, get_origin
 
-from bipe.arguments import fits, hints_of, members, readable, section_of
+from bipe.arguments import fits, hints_of, members, section_of
 from bipe.attention import Path as AttentionPath
 from bipe.build import TARGET, Faults, sectioned
 from train.config import sections as of
@@ -134,16 +134,11 @@ class Config:
         was typed for keys, which a key of type text takes. choices: of groups of conf/.
         """
         from omegaconf import OmegaConf
-        from omegaconf.errors import InterpolationResolutionError
 
         register_resolvers()
-        try:
-            plain: Any = (
-                config if isinstance(config, dict) else OmegaConf.to_container(config, resolve=True)
-            )
-        except InterpolationResolutionError as error:
-            said = str(error).partition("\n")[0].rpartition("while resolving interpolation: ")[2]
-            raise ConfigError(f"{error.full_key}: {said}") from error
+        plain: Any = (
+            config if isinstance(config, dict) else OmegaConf.to_container(config, resolve=True)
+        )
         for key in {"folder", "row_length", "seed", "steps", "epochs"} & {*plain.get("rows", ())}:
             raise _decided_elsewhere("rows", key)
         targets = plain.get("allowed_targets")
@@ -335,21 +330,11 @@ def register_resolvers() -> None:
     """Let YAML call ${head_width:width,n_head}, ${half:number} and ${run_name:encoding}."""
     from omegaconf import OmegaConf
 
-    def refuse(**sizes: Any) -> NoReturn:
-        key, value = next(pair for pair in sizes.items() if not fits(pair[1], Count))
-        raise ConfigError(f"model.{key} must be {readable(Count, value)}, was: {value!r}")
-
     resolvers: dict[str, Any] = {
+        # Of sizes that are none it gives any width: the model's own check names them.
         "head_width": lambda width, n_head, *, _root_: (
-            (
-                width // n_head
-                if fits(width, Count) and fits(n_head, Count)
-                else refuse(width=width, n_head=n_head)
-            )
-            if (given := (_root_.get("model") or {}).get("head_width")) is None
-            else given
-            if fits(given, Count)
-            else refuse(head_width=given)
+            (_root_.get("model") or {}).get("head_width")
+            or (width // n_head if fits(width, Count) and fits(n_head, Count) else 64)
         ),
         "half": lambda number: int(number) // 2,
         "run_name": lambda encoding: slug(encoding_name(encoding)),
