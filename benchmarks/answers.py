@@ -8,9 +8,10 @@ The first command trains what is missing of the plan (answers_plan.py), in its o
 runs of `bipe pretrain` with one thread each, as many at once as there are cores, at the lowest
 priority; evaluates each at 1, 4 and 16 rows; and writes RESULTS/answers_STUDY.json anew whenever a
 row is known. It works in FOLDER with a clone of this repository and a copy of its environment, at
-the commit that it began with, so that work on the code does not disturb it. After any stop, the
-same command goes on exactly where it was. `--status` says what is done and how long the rest takes;
-`--table` prints ratios with intervals from the results (answers_table.py).
+the commit of the last row that is known, or else this one, so that work on the code does not
+disturb it and cuts stay the same. After any stop, the same command goes on exactly where it was.
+`--status` says what is done and how long the rest takes; `--table` prints ratios with intervals
+from the results (answers_table.py).
 """
 
 from __future__ import annotations
@@ -363,14 +364,28 @@ def commit() -> str:
     return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def settle(home: Home, words: Sequence[str]) -> None:
-    """Go on in a clone and an environment of the study's own, which are made at first."""
+def commit_of(results: Sequence[Path]) -> str:
+    """Return the commit of the last row of these files, or of this checkout if they have none.
+
+    Segmenters improve: rows of two commits may not be of the same cuts.
+    """
+    rows = [
+        (row["finished"], row["commit"])
+        for path in results
+        if path.exists()
+        for row in json.loads(path.read_text(encoding="utf-8"))["rows"]
+    ]
+    return max(rows)[1] if rows else commit()
+
+
+def settle(home: Home, words: Sequence[str], at: str) -> None:
+    """Go on in a clone, at a commit, and an environment of the study's own, made at first."""
     if not home.clone.exists():
         part = home.clone.with_suffix(".part")
         shutil.rmtree(part, ignore_errors=True)
         source = ["git", "clone", "--quiet", "--no-hardlinks", str(ROOT), str(part)]
         subprocess.run(source, check=True)
-        subprocess.run(["git", "-C", str(part), "checkout", "--quiet", commit()], check=True)
+        subprocess.run(["git", "-C", str(part), "checkout", "--quiet", at], check=True)
         part.rename(home.clone)
     if not home.venv.exists():
         part = home.venv.with_suffix(".part")
@@ -469,7 +484,9 @@ def main(words: Sequence[str] | None = None) -> int:
     if not given.here and home.clone != ROOT:
         paths = {"--home": home.folder, "--folder": given.folder, "--results": given.results}
         named = [w for k, p in paths.items() if p for w in (k, str(p.resolve()))]
-        settle(home, [given.study, "--cores", str(given.cores), "--nice", str(given.nice), *named])
+        options = ["--cores", str(given.cores), "--nice", str(given.nice), *named]
+        known = [given.results / f"answers_{study}.json" for study in studies]
+        settle(home, [given.study, *options], commit_of(known))
     home.folder.mkdir(parents=True, exist_ok=True)
     with locked(home.folder / ".lock", what=str(home.folder), command="benchmarks.answers"):
         lowest_priority()

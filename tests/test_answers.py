@@ -233,6 +233,17 @@ def test_the_rate_leaves_out_stops(tmp_path):
     assert answers.rate_of(home) == pytest.approx(9000 / 180)
 
 
+def test_a_study_goes_on_at_the_commit_of_its_last_row(tmp_path):
+    path = tmp_path / "answers_A.json"
+    assert answers.commit_of([path]) == answers.commit()
+    rows = [
+        {"finished": "2026-11-29 14:02:29", "commit": "later"},
+        {"finished": "2026-11-29 01:35:31", "commit": "earlier"},
+    ]
+    path.write_text(json.dumps({"rows": rows}), encoding="utf-8")
+    assert answers.commit_of([tmp_path / "answers_B.json", path]) == "later"
+
+
 def test_half_widths_are_those_of_the_report():
     assert answers_table.half_width is half_width and RIVALS.keys() == ARMS.keys()
 
