@@ -18,14 +18,15 @@ import numpy as np
 import numpy.typing as npt
 
 from segmenters.prose import candidate_pattern, signs
-from segmenters.prose.endings.doubt import WINDOW
+from segmenters.prose.endings.doubt import WINDOW, is_inserted
 from segmenters.prose.endings.foresight import ASK, END, Foresight
 
-# Texts shorter than the first are looked at with regular expressions only, and candidates of those
-# shorter than the second are searched with one.
-SHORT, LONG = 400, 6000
+# Texts shorter than this are looked at with regular expressions only.
+LONG = 6000
 # Arrays hold so many characters at a time, with so many before and behind them.
-BLOCK, _BEFORE, _BEHIND = 1 << 16, 2 * WINDOW, 4
+BLOCK, _BEFORE, _BEHIND = 1 << 16, 2 * WINDOW, 12
+# Candidates behind which more white space is are asked about.
+_MOST_SPACES = _BEHIND - 3
 
 # The classes: those of scripts, then others, then those with which a candidate begins, of which the
 # last may be of a script as well.
@@ -55,6 +56,10 @@ def _is(*classes: int) -> npt.NDArray[np.bool_]:
 _IS_SPACE = _is(_SPACE, _BLANK, _NEWLINE, _RETURN, _LINE_END)
 _IS_WORD = _is(_SMALL, _CAPITAL, _DIGIT, _WORD)
 _IS_SIGN = _is(_PERIOD, _EXCLAMATION, _QUESTION)
+# How many line ends these are; two characters may be one.
+_RETURNS = 16
+_LINES = np.zeros(_CLASSES, np.uint8)
+_LINES[_NEWLINE], _LINES[[_RETURN, _LINE_END]] = 1, _RETURNS
 # What opens a bracket; what is no part of a candidate behind a sign and white space.
 _IS_BRACKET, _IS_QUOTE = _is(_SQUARE, _ROUND), _is(_QUOTE, _CLOSING)
 _STARTS = _is(_SMALL, _CAPITAL, _DIGIT, _WORD, _OPENER, _ROUND)
@@ -115,7 +120,7 @@ def _table(size: int) -> npt.NDArray[np.uint8]:
         _SPACE: " ",
         _COMMA: ",",
         _OTHER: signs.CLOSERS + signs.LATE,
-        _QUOTE: "\"'\u2019\u201d",
+        _QUOTE: "\"'\u2019\u201d]",
         _WIDE: _chars((0x3001, 0x9FFF), (0xF900, 0xFAFF), (0xFF01, 0xFFEF)),
         _THAI: _chars((0x0E01, 0x0EDF)),
         _OPENER: "`*\u2018\u201e\u00ab",
@@ -181,14 +186,13 @@ def candidates(text: str, position: int, *, foreseen: Foresight, lanes: bool) ->
     """Return the candidates of a text from `position` on; without `lanes`, all are asked about."""
     size, plain = len(text) - position, text.isascii()
     starts, places, sure = None, array("q"), array("q")
-    if size < (LONG if plain else SHORT):
-        text = signs.usual(text)
-        wide = not plain and signs.WIDE.search(text) is not None
-        pauses = not plain
+    if size < LONG:
+        special = not plain and signs.SPECIAL.search(text) is not None
+        text = signs.usual(text) if special else text
+        wide, pauses = special and signs.WIDE.search(text) is not None, special
     else:
         kinds: set[int] = set()
-        if lanes and size >= LONG:
-            starts = array("q")
+        starts = array("q") if lanes else None
         is_usual = False
         for begin in range(position, len(text), BLOCK):
             span = begin - _BEFORE, min(begin + BLOCK, len(text)) + _BEHIND
@@ -233,33 +237,37 @@ def _sort(
     kinds, before, behind = classes[places], classes[places - 1], classes[places + 1]
     # A quote behind a sign closes, but may open between ideographs.
     quoted = _IS_QUOTE[behind] & _IS_SIGN[kinds] & _kinds(classes).isdisjoint(_MAY_BE_WIDE)
-    gap = places + 1 + quoted
-    space, second, third = classes[gap], classes[gap + 1], classes[gap + 2]
-    line, visible = space == _NEWLINE, ~_IS_SPACE[second]
-    # A line end, and a blank line, in front of which a sign is not asked about.
-    inside = places < len(text) - first - 2
-    blank = (kinds == _NEWLINE) & line & visible & inside
-    asked = ~(blank | (_IS_SIGN[kinds] & line & (second == _NEWLINE) & ~_IS_SPACE[third]))
-    asked &= ~((kinds == _RETURN) & line & visible)
-    # A sign behind a word, then a space, a line end or two spaces, and a letter or the like.
-    double = ((space == _SPACE) & (second == _SPACE)) | ((space == _RETURN) & (second == _NEWLINE))
-    usual = ((space == _SPACE) | line) & _STARTS[second] | double & _STARTS[third]
-    indices = np.flatnonzero(usual & _IS_SIGN[kinds] & _IS_WORD[before])
-    nexts = np.zeros_like(places)
-    nexts[indices] = gap[indices] + 1 + double[indices]
-    starts, nexts = places + first, nexts + first * (nexts > 0)
+    # Where what follows starts, and how many line ends are before it.
+    gap = nexts = places + 1 + quoted
+    lines = np.zeros(len(places), np.uint8)
+    for _ in range(_MOST_SPACES):
+        space = classes[nexts]
+        lines += _LINES[space]
+        nexts = nexts + _IS_SPACE[space]
+    # No candidates are single line ends, short dividers, and signs before blank lines.
+    visible, more = ~_IS_SPACE[classes[nexts]], lines % _RETURNS
+    single = ((kinds == _NEWLINE) & (lines == 0)) | ((kinds == _RETURN) & (lines == 1))
+    blank = visible & (kinds == _NEWLINE) & (more > 0)
+    asked = ~(blank | (visible & single) | (_IS_SIGN[kinds] & (more > 1)))
+    asked &= (kinds != _DIVIDER) | (classes[places - 5] == _DIVIDER)
+    # A sign behind a word, then white space, and a letter or the like.
+    usual = (nexts > gap) & _STARTS[classes[nexts]] & _IS_SIGN[kinds] & _IS_WORD[before]
+    indices = np.flatnonzero(asked & usual)
+    starts, nexts = places + first, nexts + first
     # As arrays: lists of numbers take five times the memory.
-    asking = (array("q", each[indices].tobytes()) for each in (starts, nexts))
-    verdicts = foreseen.verdicts(text, *asking)
-    verdict = np.fromiter(verdicts, np.int8, len(indices))
+    asking = [array("q", each[indices].tobytes()) for each in (starts, nexts)]
+    verdict = np.fromiter(foreseen.verdicts(text, *asking), np.int8, len(indices))
     brackets = np.flatnonzero(_IS_BRACKET[classes])
     if len(brackets):
         start = places[indices]
         opened = brackets[np.searchsorted(brackets, start) - 1]
-        verdict[(opened < start) & (opened >= start - 2 * WINDOW) & (verdict == END)] = ASK
+        near = (opened < start) & (opened >= start - 2 * WINDOW) & (verdict == END)
+        for index in np.flatnonzero(near).tolist():
+            if is_inserted(text, asking[0][index], asking[1][index], -1):
+                verdict[index] = ASK
     asked[indices] = verdict == ASK
-    ends = indices[verdict == END]
-    decided = np.concatenate((nexts[ends], starts[blank] + 2))
-    decided.sort()
-    for all_found, block in zip(found, (starts[asked], nexts[asked], decided), strict=True):
+    decided = np.concatenate((nexts[indices[verdict == END]], nexts[blank]))
+    known = np.zeros_like(nexts)
+    known[indices] = nexts[indices]
+    for all_found, block in zip(found, (starts[asked], known[asked], decided), strict=True):
         all_found.frombytes(block.tobytes())

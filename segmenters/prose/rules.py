@@ -12,7 +12,8 @@ space, coarsely.
 import hashlib
 import re
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -78,7 +79,7 @@ def sentence_ends(
     others = openings(
         scan.text, position, starts, next_word=next_word, pauses=scan.pauses, thai=thai
     )
-    sure = _united(scan.sure, others) if others else scan.sure
+    sure = _united(scan.sure, others)
     if last is None:
         last = len(text) - len(text.lstrip())  # leading white space belongs to the first sentence
     reader = _Reader(scan, sure, foreseen, last, signs, quoted, log)
@@ -90,11 +91,11 @@ class _Reader:
     """Decides about the candidates of a text in turn.
 
     `ends`: where sentences end so far; `last`: the last of them, or where the text starts; `sure`:
-    where others end beyond doubt, of which `next` is the next one.
+    where others end beyond doubt, in order, of which `next` is the next one and `passed` its index.
     """
 
     __slots__ = (
-        *("begun", "ends", "foreseen", "has_brackets", "last", "length", "log", "next"),
+        *("begun", "ends", "foreseen", "has_brackets", "last", "length", "log", "next", "passed"),
         *("quoted", "scan", "signs", "sure", "text", "_habits", "_quotes"),
     )
 
@@ -111,8 +112,8 @@ class _Reader:
         self.scan, self.text, self.length = scan, scan.text, len(scan.text)
         self.foreseen, self.last, self.log = foreseen, last, log
         self.ends: list[int] = []
-        self.sure: Iterator[int] = iter(sure)
-        self.next = next(self.sure, self.length)
+        self.sure, self.passed = sure, 0
+        self.next = sure[0] if sure else self.length
         self.has_brackets = "(" in self.text or "[" in self.text
         # Most texts need neither.
         self.begun, self.signs, self.quoted = last, signs, quoted
@@ -170,13 +171,16 @@ class _Reader:
 
     def advance(self, place: int) -> None:
         """Add the sure ends before a place."""
-        while self.next < place:
-            if self.next > self.last:
-                self.ends.append(self.next)
-                self.last = self.next
-                if self.log is not None:
-                    self.log.append(Ruling(self.next, True, _OPENING))
-            self.next = next(self.sure, self.length)
+        sure, first = self.sure, self.passed
+        self.passed = last = bisect_left(sure, place, first)
+        while first < last and sure[first] <= self.last:
+            first += 1
+        if first < last:
+            self.ends.extend(sure[first:last])
+            self.last = self.ends[-1]
+            if self.log is not None:
+                self.log.extend(Ruling(end, True, _OPENING) for end in sure[first:last])
+        self.next = sure[last] if last < len(sure) else self.length
 
     def decide(self, start: int, place: int) -> None:
         """Decide about a terminator with what closes behind it, and white space, up to a place."""
@@ -185,12 +189,11 @@ class _Reader:
         if not self.last < place < self.length:
             return
         text, last = self.text, self.last
-        first = start - WINDOW if start > WINDOW else 0
-        word = text[text.rfind(" ", first, start) + 1 or first : start]
-        if not word and start:  # apart, as in tokenised text
-            word = text[text.rfind(" ", first, start - 1) + 1 or first : start]
-        signs = self.foreseen[text[start : place + 1]]
-        ends = signs[word] if start else ENDS
+        tail = text[start - WINDOW if start > WINDOW else 0 : start]
+        word, signs = tail.rsplit(None, 1)[-1:], text[start : place + 1]
+        if not word or tail[-1].isspace():  # apart, as in tokenised text
+            word = ["".join((*word, " "))]
+        ends = self.foreseen.ends(signs, word[0]) if start else ENDS
         if ends is False:
             return
         if self.has_brackets:
@@ -200,7 +203,7 @@ class _Reader:
             ):
                 ends = ENDS
         if ends is not True:
-            ends = self.ruling(signs.signs, start, place, ends)[1]
+            ends = self.ruling(self.foreseen[signs].signs, start, place, ends)[1]
         if ends:
             self.ends.append(place)
             self.last = place
@@ -288,7 +291,7 @@ def _signs(text: str, match: re.Match[str], place: int) -> Signs:
 
 
 def _united(first: Places, second: Places) -> Places:
-    """Return the places of both in order; some may be twice."""
+    """Return the places of both, once and in order."""
     if len(first) + len(second) < _FEW:
-        return array("q", sorted([*first, *second]))
-    return array("q", np.sort(np.concatenate((first, second))).tobytes())
+        return array("q", sorted({*first, *second}))
+    return array("q", np.unique(np.concatenate((first, second))).tobytes())

@@ -48,6 +48,8 @@ CLOSERS = (
 LATE = "\u201c\u2018"
 # Scripts written without spaces but Thai: there quotes that touch text at both sides may open.
 WIDE = re.compile("[\u3001-\u9fff\uf900-\ufaff\uff01-\uffef\U00020000-\U0003ffff]")
+# What a text may have to be read in another way than most.
+SPECIAL = re.compile(f"{MAYBE_RARE.pattern}|{WIDE.pattern}|[\u0e01-\u0edf]")
 EITHER = "\"'\u2019\u201d\u00bb\u00ab\u203a\u2039\uff02"
 # What may close a quotation with white space before it, as in tokenised text.
 APART = '\u00bb"\u201d\u201c\u203a'

@@ -131,9 +131,9 @@ def test_the_fast_lanes_cut_as_the_slow_one(text, next_word, language):
     options = {"next_word": next_word, "language": language}
     fast = sentence_rules.sentence_ends(text, **options)
     assert fast == slow_ends(text, **options)
-    # As if the text were long, in one block or in many; and only its kind looked at.
-    for long, block in ((0, candidates.BLOCK), (0, 7), (len(text) + 1, 7)):
-        with patch.multiple(candidates, SHORT=0, LONG=long, BLOCK=block):
+    # As if the text were long, in one block or in many.
+    for block in (candidates.BLOCK, 7):
+        with patch.multiple(candidates, LONG=0, BLOCK=block):
             assert sentence_rules.sentence_ends(text, **options) == fast
 
 
@@ -148,6 +148,15 @@ def test_a_rare_sign_far_into_a_long_text_ends_a_sentence():
 
 def test_a_blank_line_behind_a_quote_that_opens_apart_ends_a_sentence():
     assert pieces("Is it! \u00bb\n\nso it is", RULES) == ["Is it! ", "\u00bb\n\n", "so it is"]
+
+
+@pytest.mark.parametrize("gap", ["\n", "\t", "\r\n    "])
+def test_a_word_behind_a_line_end_is_read_as_behind_a_space(gap):
+    for text in ("So it was. Oh! no, it was not.", "she said so. so it ended. it did end. then"):
+        parts = pieces(text.replace(" ", gap), RULES)
+        assert [" ".join(part.split()) for part in parts] == [
+            part.strip() for part in pieces(text, RULES)
+        ]
 
 
 def test_what_is_remembered_is_what_was_decided():

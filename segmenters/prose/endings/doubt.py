@@ -84,8 +84,8 @@ class Doubt:
 
     @Asked
     def attached(self) -> str:
-        """Return what is between the last space and the signs."""
-        return self.tail.rpartition(" ")[2]
+        """Return the word before the signs, with what opens before it; empty if it is apart."""
+        return "" if self.apart else self.raw
 
     @Asked
     def words(self) -> list[str]:

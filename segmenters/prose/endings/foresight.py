@@ -7,6 +7,7 @@ asks for more: the rules above are not true, wherever the same word and signs ar
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -21,6 +22,8 @@ GO_ON, END, ASK = range(3)
 _MOST, _LONGEST = 1 << 16, 32
 # A word of which the tables say what they say of all plain ones.
 _PLAIN = "sentence"
+# More of the same sign or space than count.
+_MANY = re.compile(r"(([.!?\s])\2\2)\2+")
 # Characters that no rule tells apart before it asks for more, but for one "I", by one of them.
 _ALIKE = {
     other: alike[0]
@@ -41,16 +44,12 @@ class _Near(Doubt):
         self.next_word, self.language, self.is_inserted = next_word, language, False
 
     def behind(self, word: str) -> _Near:
-        """Return the doubt that also knows a word, from the last space on.
-
-        If the signs are apart from the word, the space is part of it.
-        """
+        """Return the doubt that also knows a word, with a space if it is apart."""
         near = object.__new__(_Near)
         near.__dict__ |= self.__dict__
-        near.before, near.attached = word[-1], "" if word[-1] == " " else word
-        near.behind_period = "." in word[-2:]
-        if words := word.split():
-            near.raw = words[-1]
+        near.before, near.behind_period = word[-1], "." in word[-2:]
+        if word != " ":
+            near.raw = word.rstrip()
         return near
 
     def __getattr__(self, name: str) -> Any:
@@ -76,46 +75,48 @@ class _Plain(dict[str, bool]):
     def __missing__(self, word: str) -> bool:
         if len(self) > _MOST:
             self.clear()
-        plain = not word[-1].isspace() and always_ends(word.split()[-1]) and not is_exclaimed(word)
-        self[word] = plain
+        plain = self[word] = word[-1] != " " and always_ends(word) and not is_exclaimed(word)
         return plain
 
 
 _plain = _Plain()
 
 
-def _is_plain_before_small(word: str) -> bool:
-    pause = "\u0531" <= word[-1] <= "\u0587"  # in Armenian
-    return len(word) > LONGEST_UNIT and not pause and is_plain(word)
-
-
 class Words(dict[str, "bool | Table"]):
     """What is foreseen of the words in front of some signs.
 
-    `rest`: what is foreseen of the signs alone; `plain`: of plain words, None: not asked yet.
+    `rest`: what is foreseen of the signs alone; `plain`: of plain words; `is_before_small`: whether
+    a small letter, a comma or nothing between follows, so that other words are plain.
     """
 
     def __init__(self, signs: Signs, all_signs: Foresight) -> None:
         self.signs, self.all_signs = signs, all_signs
         self.near = _Near(signs, next_word=all_signs.next_word, language=all_signs.language)
-        self.rest = _foreseen(self.near, ENDS)
+        self.rest = self.plain = _foreseen(self.near, ENDS)
+        if not isinstance(self.rest, bool):
+            self.plain = _foreseen(self.near.behind(_PLAIN), self.rest)
         following = signs.following
-        self.is_alike = signs.gap and following != "," and not following.islower()
-        self.plain: bool | Table | None = None
+        self.is_before_small = not signs.gap or following == "," or following.islower()
 
     def __missing__(self, word: str) -> bool | Table:
-        rest = self.rest
-        if isinstance(rest, bool):
-            return rest
+        if isinstance(self.rest, bool):
+            return self.rest
         self.all_signs.make_room()
-        if not (_plain[word] if self.is_alike else _is_plain_before_small(word)):
-            ends = _foreseen(self.near.behind(word), rest)
-        elif self.plain is None:
-            ends = self.plain = _foreseen(self.near.behind(_PLAIN), rest)
-        else:
+        if self._is_plain(word):
             ends = self.plain
+        else:
+            ends = _foreseen(self.near.behind("1" if word.isdigit() else word), self.rest)
         self[word] = ends
         return ends
+
+    def _is_plain(self, word: str) -> bool:
+        if not self.is_before_small:
+            return _plain[word]
+        if word[-1] == " " or "\u0531" <= word[-1] <= "\u0587":  # in Armenian, a pause
+            return False
+        if self.signs.run != "." and self.signs.following.islower():
+            return word[0].islower()
+        return len(word) > LONGEST_UNIT and is_plain(word)
 
 
 class Foresight(dict[str, Words]):
@@ -125,7 +126,9 @@ class Foresight(dict[str, Words]):
         self.next_word, self.language, self.size = next_word, language, 0
 
     def __missing__(self, text: str) -> Words:
-        if alike := _ALIKE.get(text[-1]):
+        if _MANY.search(text):
+            words = self[_MANY.sub(r"\1", text)]
+        elif alike := _ALIKE.get(text[-1]):
             words = self[text[:-1] + alike]
         else:
             run = text[:-1].rstrip()
@@ -135,17 +138,19 @@ class Foresight(dict[str, Words]):
             self[text] = words
         return words
 
+    def ends(self, signs: str, word: str) -> bool | Table:
+        """Return whether a sentence ends at signs behind a word, or the rules that are left."""
+        words = self[signs]
+        return words.plain if not words.is_before_small and _plain[word] else words[word]
+
     def verdicts(self, text: str, starts: Iterable[int], places: Iterable[int]) -> Iterator[int]:
         """Yield what is foreseen of signs in a text, by where they start and what follows starts.
 
-        No bracket may be open there.
+        They are right behind a word, and in no bracket.
         """
         for start, place in zip(starts, places, strict=True):
-            first = start - WINDOW if start > WINDOW else 0
-            word = text[text.rfind(" ", first, start) + 1 or first : start]
-            words = self[text[start : place + 1]]
-            plain = words.is_alike and words.plain is not None and _plain[word]
-            ends = words.plain if plain else words[word]
+            word = text[start - WINDOW if start > WINDOW else 0 : start].rsplit(None, 1)[-1]
+            ends = self.ends(text[start : place + 1], word)
             yield END if ends is True else GO_ON if ends is False else ASK
 
     def make_room(self) -> None:

@@ -6,7 +6,6 @@ ordinal, a number of a list or section, or a plain word.
 
 import re
 import unicodedata
-from functools import lru_cache
 
 from segmenters.prose import signs, word_lists
 from segmenters.prose.endings import ahead
@@ -57,7 +56,8 @@ _CONSONANTS = re.compile(
 )
 # "Hmm. Then", "Shh. Quiet".
 _SOUND = re.compile(r"[mh]+|s+h+|p+s+t+|b+r+|p+f+|t+s+k+|z+|g+r+")
-# What joins letters in a word.
+# No abbreviation ends with these; what joins letters in a word.
+_CLOSING = frozenset(")]\"'\u2019\u201d\u201c\u00bb")
 _JOINTS = re.compile(r"(?<=\w)['\u2019-](?=\w)")
 _VIRAMA = 9  # its class in `unicodedata.combining`: it takes the vowel from a letter
 # Before M rather a day follows ("10 a.m. Monday") or a title ("At 5 a.m. Mr. Smith").
@@ -106,28 +106,25 @@ def _is_indic(letter: str) -> bool:
     return "\u0900" <= letter <= "\u0dff"
 
 
-@lru_cache(maxsize=1 << 15)
 def always_ends(word: str) -> bool:
     """Return whether a period behind this word ends a sentence, whatever is around it."""
-    if word.isalpha():
-        short = len(word) <= _LONGEST_ITEM or word.isupper()
-        if not short and word.isascii() and word.lower() not in _KNOWN:
-            return True  # most words
-        bare = word
-    else:
+    bare = word
+    if word[-1] in _CLOSING and word[0].isalnum():
+        return "." not in word and not _is_indic(word[0])
+    if not word.isalpha():
         word = without_article(word)
         bare = _JOINTS.sub("", word)
+        if not bare.isalpha():
+            return False
     lower = word.lower()
-    return (
-        len(bare) > 1
-        and bare.isalpha()
-        and not "\u0531" <= word[-1] <= "\u0587"  # a pause in Armenian
-        and not _is_indic(word[0])
-        and not (len(word) <= _LONGEST_ITEM and _ITEM.fullmatch(word))
-        and not (lower in _KNOWN and _is_listed_word(word, lower))
-        and not _CONSONANTS.fullmatch(lower)
-        and not _ORDINAL.fullmatch(word)
-    )
+    if lower in _KNOWN and _is_listed_word(word, lower):
+        return False
+    if not word.strip("IVXivx") and (len(word) <= _LONGEST_ITEM or not word.strip("IVX")):
+        return False  # a number
+    if len(word) <= _LONGEST_ITEM and _CONSONANTS.fullmatch(lower):
+        return False
+    pause = "\u0531" <= word[-1] <= "\u0587"  # in Armenian
+    return len(bare) > 1 and not pause and not _is_indic(word[0])
 
 
 def _is_listed_word(word: str, lower: str) -> bool:
