@@ -15,7 +15,8 @@ from pathlib import Path
 
 from bipe.arguments import nearest as nearest  # for all of `train`
 
-EXIT_BUG, EXIT_FAULT = 1, 2  # exit status: of bugs; of what the user can fix
+# Exit status: of bugs; of what the user can fix; of commands that check, where a check failed.
+EXIT_BUG, EXIT_FAULT, EXIT_FAILED_CHECK = 1, 2, 1
 _CHECKOUT = Path(__file__).parents[1]
 
 

@@ -194,7 +194,7 @@ def test_a_step_that_does_not_end_is_told_once_with_its_stack(bipe, monkeypatch,
 
     monkeypatch.setattr(LMModule, "training_step", slow_step)
     with (tmp_path / "stacks").open("w") as stacks:
-        monkeypatch.setattr("train.fit.parallel.together._STDERR", stacks)
+        monkeypatch.setattr("train.fit.watching.stalls._STDERR", stacks)
         status, _, err = bipe("pretrain", *TASK, "stall_after=1")
     assert status == 0
     assert err.count("has finished for 1 s after step 2 on rank 0") == 1

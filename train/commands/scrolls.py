@@ -2,7 +2,6 @@
 
     bipe scrolls task=qmsum path=qmsum.zip checkpoint=RUN out=runs/scrolls
     bipe scrolls task=qmsum path=qmsum.zip checkpoint=RUN steps=0   # without training
-    bipe scrolls validate=predictions.json task=qmsum path=qmsum.zip
 
 Tokenizer and segmenter are those of the run's training data. A run folder is written as by
 `bipe pretrain`, and in addition:
@@ -12,12 +11,9 @@ Tokenizer and segmenter are those of the run's training data. A run folder is wr
     RUN/evaluation.jsonl               scores, lengths, what was cut, as rows for the report
     OUT/scrolls.json                   all runs of the folder, grouped over seeds
 
-Two forms take keys but no configuration; exit status 1: faults found, 2: cannot be done. validate
-checks the format of a file of predictions; with `task` and `path` also its ids. submit=CSV writes
-the predictions of all seven tasks, from the runs in `out`, as the CSV to submit.
+after/submission.py has the forms that check predictions and write what is submitted.
 """
 
-import json
 import logging
 import shlex
 from collections import Counter
@@ -54,29 +50,17 @@ from train.data.store.folder import MANIFEST, folders_of
 from train.disk.files import sha256, write_changed
 from train.errors import ConfigError, DataError, as_config_error
 from train.evals.rows import FILE, Journal, key_of, of_run
-from train.evals.scoring import (
-    Outputs,
-    as_json,
-    find_scores,
-    over_seeds,
-    table,
-)
+from train.evals.scoring import Outputs, as_json, find_scores, over_seeds, table
 from train.fit import runs
 from train.fit.checkpoints import Place, find_place
 from train.fit.checkpoints.reading import BaseRun
 from train.fit.trained_run import read_run
 from train.fit.training import train_model
-from train.tasks.scrolls.archives import TASKS, find_task
 from train.tasks.scrolls.decoding import Decoding, PredictionJournal, decode, output_marker
 from train.tasks.scrolls.encoding import Counts, Encoder, Truncation, counts_of
 from train.tasks.scrolls.examples import SPLITS, Example, Task
 from train.tasks.scrolls.prepared import OUTPUT_LEVEL, prepare_examples
-from train.tasks.scrolls.submission import (
-    check_submission,
-    write_predictions,
-    write_submission,
-)
-from train.words import Words
+from train.tasks.scrolls.submission import write_predictions
 
 log = logging.getLogger("bipe")
 
@@ -97,29 +81,30 @@ def scrolls(config: Config) -> Path:
             "units, and bipe scrolls has one: use a model with a bilevel or flat encoding"
         )
     whole = _examples_of_split(config, task)
-    like = task.examples("validation") if config.steps else whole
-    text = next((example.prompt for example in like), "")
+    samples = task.examples("validation") if config.steps else whole
+    text = next((example.prompt for example in samples), "")
     segmenter = segmenter_of(config, sets, base, section="scrolls", text=text)
     tokenizer = tokenizer_of(base, sets)
     encoder = Encoder(tokenizer=tokenizer, segmenter=segmenter, truncation=room)
-    decoded = whole[: config.scrolls.rows]
+    wanted = whole[: config.scrolls.rows]
     encoding = str(base.model.config.encoding.get(TARGET))
-    if decoded and encoding.endswith((".Bilevel", ".Chain")):  # a flat one needs no segments
-        _refuse_unfollowed(encoder, decoded)
+    if wanted and encoding.endswith((".Bilevel", ".Chain")):  # a flat one needs no segments
+        _refuse_unfollowed(encoder, wanted)
     name = config.name or default_name(config)
     folder = folder_of(config, base, name)
     _train(config, task, base, encoder, folder=folder)
     finished = not config.steps or (folder / runs.MODEL).is_dir()  # else a callback stopped it
-    if rank_zero_only.rank == 0 and decoded and finished:  # type: ignore[attr-defined]
+    if rank_zero_only.rank == 0 and wanted and finished:  # type: ignore[attr-defined]
         with runs.in_use(folder, command="scrolls"):
-            _decode(config, task, encoder, decoded, of=len(whole), folder=folder)
+            _decode(config, task, encoder, wanted, total=len(whole), folder=folder)
         out = Path(config.out)
         if models := over_seeds(find_scores(out)):
             write_changed(out / "scrolls.json", as_json(models))
             say(table(models))
-        other = " (the same command with scrolls.split=test decodes that split)"
         command = shlex.join(["bipe", "report", f"out={out}"])
-        say(f"next       {command}{other * (config.scrolls.split != 'test')}")
+        if config.scrolls.split != "test":
+            command += " (the same command with scrolls.split=test decodes that split)"
+        say(f"next       {command}")
     return folder
 
 
@@ -260,12 +245,12 @@ def _decode(
     encoder: Encoder,
     examples: Sequence[Example],
     *,
-    of: int,
+    total: int,
     folder: Path,
 ) -> None:
     """Decode a split, and write its predictions and scores into the run's folder.
 
-    of: the number of all its examples.
+    total: the number of all its examples.
     """
     split = str(config.scrolls.split)
     decoder, _ = load_model(folder / runs.MODEL, allowed=config.allowed)
@@ -307,7 +292,7 @@ def _decode(
         tokens={id: output.tokens for id, output in decoded.items()},
         ended=Counter(output.ended for output in decoded.values()),
         cut=cut,
-        examples=of,
+        examples=total,
         how=f"{how.search}, max_new {how.max_new}",
     )
     rows = of_run(outputs.rows(), read_run(Place.of(folder)))
@@ -317,65 +302,7 @@ def _decode(
         measured.append(key, rows, name=name, weights=weights)
     scored = outputs.score
     result = "no references to score" if scored is None else f"{task.metric} {scored.score:.2f}"
-    part = f" of {of}, so this is no official score" if outputs.is_part else ""
+    part = f" of {total}, so this is no official score" if outputs.is_part else ""
     empty = sum(not text.strip() for text in texts.values())
     blank = f", {empty} of them empty but for white space and special tokens" if empty else ""
     say(f"{path}: {counted(len(texts), 'output')} of {split}{part}{blank}: {result}")
-
-
-EXIT_FAULTS = 1
-
-
-def check_or_submit(words: Words) -> int:
-    """Check predictions, or write those to submit; return the exit status."""
-    keys = words.keys
-    return _validate(keys) if "validate" in keys else _submit(keys)
-
-
-def _validate(given: dict[str, str]) -> int:
-    path, task = Path(given["validate"]), given.get("task")
-    folder = path.resolve().parent.name
-    split = given.get("split", folder if folder in SPLITS else "test")
-    ids = None
-    if task is not None and "path" in given:
-        examples = find_task(task, path=given["path"]).examples(split)
-        ids = {task: [example.id for example in examples]}
-    predictions, faults = check_submission(path, ids=ids, task=task)
-    for fault in faults:
-        print(f"{path}: {fault}")
-    counts = ", ".join(f"{name} {len(answers):,}" for name, answers in predictions.items())
-    empty = sum(
-        not str(text).strip() for answers in predictions.values() for text in answers.values()
-    )
-    result = f"faults: {len(faults)}" if faults else "no fault"
-    read = (
-        f"compared with split={split}"
-        if ids
-        else "not compared with the examples (set task= and path=)"
-    )
-    print(f"{path}: {counts or 'no predictions'}, {empty} of them empty: {result}; {read}")
-    return EXIT_FAULTS if faults else 0
-
-
-def _submit(given: dict[str, str]) -> int:
-    if "out" not in given:
-        raise DataError("submit=FILE.csv needs out=STUDY, the folder of the runs")
-    out, split = Path(given["out"]), given.get("split", "test")
-    seed = int(given.get("seed", "0"))
-    scores = [score for score in find_scores(out) if (score.split, score.seed) == (split, seed)]
-    models = sorted({score.model for score in scores})
-    model = given.get("model") or (models[0] if len(models) == 1 else None)
-    if not models:
-        raise DataError(f"out={out}: holds no run with outputs of split={split}, seed={seed}")
-    if model not in models:
-        raise DataError(
-            f"model must be one of those in {out}, was: {model}; there are: {', '.join(models)}"
-        )
-    predictions = {}
-    for one in scores:
-        if one.model == model and one.task in TASKS:
-            path = one.folder / runs.SCROLLS / split / f"{one.task}.json"
-            predictions[one.task] = json.loads(path.read_text(encoding="utf-8"))
-    write_submission(Path(given["submit"]), predictions)
-    print(f"{given['submit']}: {sum(map(len, predictions.values())):,} predictions of {model}")
-    return 0

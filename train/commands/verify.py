@@ -9,12 +9,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from segmenters.wording import counted, size
-from train.data.store.shards import MANIFEST, read_manifest
+from train.data.store.shards import FORMAT, MANIFEST, read_manifest
 from train.data.store.verify import Advance, data_faults, split_faults, splits_of
-from train.errors import DataError
+from train.disk.files import read_json
+from train.errors import EXIT_FAILED_CHECK, DataError
 from train.words import Words
-
-EXIT_FAULTS = 1
 
 
 def main(words: Words) -> int:
@@ -30,14 +29,17 @@ def main(words: Words) -> int:
             faulty.add(fault.path)
             print(fault, flush=True)
     files = counted(len(faulty), "file")
-    result = f"faults in {files}; exit status {EXIT_FAULTS}" if faulty else "no fault"
+    result = f"faults in {files}; exit status {EXIT_FAILED_CHECK}" if faulty else "no fault"
     print(f"{folder}: {size(total)}, {result}")
-    return EXIT_FAULTS if faulty else 0
+    return EXIT_FAILED_CHECK if faulty else 0
 
 
 def _is_split(folder: Path) -> bool:
+    """Return whether a folder holds one split, or had one: its manifest may be damaged."""
     path = folder / MANIFEST
-    return path.exists() and b'"bipe-shards"' in path.read_bytes()
+    if (manifest := read_json(path)) is None:
+        return path.exists()
+    return manifest.get("format") == FORMAT and "tensors" not in manifest  # not a checkpoint
 
 
 def _bytes_of(folder: Path) -> int:

@@ -23,9 +23,9 @@ from train.fit import runs
 from train.fit.checkpoints import Place
 from train.fit.lora import merged
 from train.fit.parallel.sharded import Sharded, full_state
-from train.fit.parallel.together import unwatched
 from train.fit.trained_run import TrainedRun
 from train.fit.watching.loggers import send
+from train.fit.watching.stalls import unwatched
 
 _LONG = timedelta(days=7)
 

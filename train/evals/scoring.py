@@ -1,63 +1,32 @@
-"""Scores of SCROLLS: of one output, of a run on a task, and over tasks and seeds.
-
-ROUGE, token F1 and exact match are each those of the best reference.
+"""Scores of SCROLLS: of a run on a task, and over tasks and seeds.
 
     RUN/evaluation.jsonl    scores, lengths and counts as rows
 
-Numbers and names are those of the official scorer (Shaham et al., 2022, arXiv 2201.03533): percent,
-rounded to four places; the benchmark's score is the mean of the seven. QuALITY scatters around
-chance at small sizes and moves that mean, so a mean without it is reported as well.
+The benchmark's score is the mean of the seven. QuALITY scatters around chance at small sizes and
+moves that mean, so a mean without it is reported as well.
 """
 
 from __future__ import annotations
 
 import json
-import math
-import re
-import string
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
 
 import numpy as np
 
 from segmenters.wording import counted
-from train.errors import require_package
 from train.evals.rows import FILE, Journal, Row
 from train.tasks.scrolls.archives import TASKS
 from train.tasks.scrolls.encoding import Counts
 from train.tasks.scrolls.examples import Metric
+from train.tasks.scrolls.metrics import Score, score
 
 FORMAT = "bipe-scrolls/1"
-UNSTEADY = "quality"
-_PLACES = 4
+_UNSTEADY = "quality"  # left out of the second mean
 _PERCENTILES = (10, 50, 90)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Score:
-    """One task's score in percent. values: by the official names."""
-
-    values: Mapping[str, float]
-    score: float
-
-
-def score(
-    predictions: Mapping[str, str], references: Mapping[str, Sequence[str]], *, metric: Metric
-) -> Score:
-    """Score predictions against references, both by id, which must be the same."""
-    pairs = [(predictions[id], references[id]) for id in references]
-    if metric == "rouge":
-        means = rouge_means([rouge(*pair) for pair in pairs])
-        values = {f"rouge/{kind}": _percent(mean) for kind, mean in means.items()}
-        return Score(values=values, score=values["rouge/geometric_mean"])
-    rate = {"f1": f1, "exact_match": exact_match}[metric]
-    best = _percent(fmean(rate(*pair) for pair in pairs))
-    return Score(values={metric: best}, score=best)
 
 
 def benchmark_means(scores: Mapping[str, float]) -> dict[str, float | None]:
@@ -65,7 +34,7 @@ def benchmark_means(scores: Mapping[str, float]) -> dict[str, float | None]:
 
     A mean that lacks a task is None.
     """
-    wanted = {"mean": [*TASKS], "mean_without_quality": [t for t in TASKS if t != UNSTEADY]}
+    wanted = {"mean": [*TASKS], "mean_without_quality": [t for t in TASKS if t != _UNSTEADY]}
     return {
         name: fmean(scores[task] for task in tasks) if {*tasks} <= {*scores} else None
         for name, tasks in wanted.items()
@@ -100,8 +69,8 @@ class Outputs:
 
     @property
     def is_part(self) -> bool:
-        """Return whether these are of a part of the split only (scrolls.rows)."""
-        return len(self.texts) < self.examples
+        """Return whether these, or their references, are of a part of the split only."""
+        return min(len(self.texts), len(self.references) or self.examples) < self.examples
 
     def rows(self) -> Iterator[Row]:
         """Yield scores, lengths and counts; their source is the split."""
@@ -143,7 +112,7 @@ class Outputs:
 class Scored:
     """The outputs of one run as its rows hold them; score: in percent, None if not official.
 
-    model: the folder's name without task and seed.
+    model: the folder's name without task and seed. is_part: outputs of a part of the split only.
     """
 
     folder: Path
@@ -152,6 +121,7 @@ class Scored:
     split: str
     seed: int
     score: float | None
+    is_part: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +165,7 @@ def find_scores(out: Path) -> list[Scored]:
                 scores.append(Scored(
                     folder=path.parent, model=model, task=task, split=split, seed=row.seed or 0,
                     score=official.value if official else None,
+                    is_part=(task, split, "scrolls_examples") in rows,
                 ))  # fmt: skip
     return scores
 
@@ -233,61 +204,3 @@ def as_json(models: Sequence[ScoredModel]) -> str:
 
 def _words(text: str) -> int:
     return len(text.split())
-
-
-def _percent(share: float) -> float:
-    return round(100 * share, _PLACES)
-
-
-ROUGE_TYPES = ("rouge1", "rouge2", "rougeL")
-_ARTICLES = re.compile(r"\b(a|an|the)\b")
-_PUNCTUATION = str.maketrans("", "", string.punctuation)
-
-
-def normalized(text: str) -> str:
-    """Return an answer as it is compared, by the rules of SQuAD (Rajpurkar et al., 1606.05250)."""
-    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
-
-
-def exact_match(prediction: str, references: Sequence[str]) -> float:
-    """Return 1 if the normalised prediction equals a normalised reference, else 0."""
-    return float(normalized(prediction) in map(normalized, references))
-
-
-def f1(prediction: str, references: Sequence[str]) -> float:
-    """Return F1 of tokens, 0 to 1; 0 also for two empty answers, which match exactly."""
-    words, *right = (
-        Counter(normalized(reference).split()) for reference in (prediction, *references)
-    )
-    return max(_f1(words, reference) for reference in right)
-
-
-def rouge(prediction: str, references: Sequence[str]) -> dict[str, float]:
-    """Return ROUGE-1, -2 and -L (Lin, 2004): F-measures, 0 to 1, each of its best reference.
-
-    No stemmer. rouge_score keeps only [a-z0-9] of a lower-cased text: other scripts score 0.
-    """
-    scores = [_scorer().score(reference, prediction) for reference in references]
-    return {kind: max(score[kind].fmeasure for score in scores) for kind in ROUGE_TYPES}
-
-
-def rouge_means(scores: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Return the mean of each type over examples, and the geometric mean of the three means."""
-    means = {kind: fmean(score[kind] for score in scores) for kind in ROUGE_TYPES}
-    return {**means, "geometric_mean": math.prod(means.values()) ** (1 / len(ROUGE_TYPES))}
-
-
-def _f1(found: Counter[str], right: Counter[str]) -> float:
-    shared = (found & right).total()
-    if not shared:
-        return 0.0
-    precision, recall = shared / found.total(), shared / right.total()
-    return 2 * precision * recall / (precision + recall)
-
-
-@cache
-def _scorer() -> Any:
-    require_package("rouge_score", extra="scrolls", needed_by="ROUGE")
-    from rouge_score.rouge_scorer import RougeScorer
-
-    return RougeScorer(list(ROUGE_TYPES), use_stemmer=False)

@@ -51,11 +51,18 @@ from train.fit.machine import cluster, environment, patient, placed
 from train.fit.module import Adaptation, LMModule
 from train.fit.optim import TrainingDiverged
 from train.fit.parallel.at_once import RowsAtOnce
-from train.fit.parallel.callbacks import Ends, exits_are_faults, keep_apart, refuse_callbacks
+from train.fit.parallel.callbacks import (
+    Ends,
+    NothingSwallowed,
+    exits_are_faults,
+    keep_apart,
+    refuse_callbacks,
+)
 from train.fit.parallel.sharded import Sharded, full_state, refuse_adapted, refuse_strategy
-from train.fit.parallel.together import UNTRAINED, Together, running_together
+from train.fit.parallel.together import UNTRAINED, Together
 from train.fit.watching.counts import summary_of
 from train.fit.watching.metrics import MetricsFile
+from train.fit.watching.stalls import StallWatch
 from train.fit.watching.watch import ProgressBar, watched
 from train.ranks import world
 
@@ -102,7 +109,7 @@ def train_model(fit: Fit, start: Start, *, rows: LMDataModule) -> Path:
     rows.check(steps=steps)
     stop.check(UNTRAINED)  # the run before, in a sweep, was too far to stop
     ends = Ends()
-    trainer = make_trainer(fit, ends)
+    trainer, together = make_trainer(fit, ends)
     if trainer.world_size > 1 and world() is None:
         raise ConfigError("several ranks are started by the command; see train.ranks.start_ranks")
     refuse_trainer(trainer, validates=rows.validation_rows > 0)
@@ -132,7 +139,7 @@ def train_model(fit: Fit, start: Start, *, rows: LMDataModule) -> Path:
             return folder
         with (
             recorded_on_rank_0(fit, trainer, entry, ends),
-            running_together(trainer),
+            together.running(trainer),
             one_of_several(),
             ends.interrupted(folder),
         ):
@@ -325,12 +332,19 @@ def _trained(
     }
 
 
-def make_trainer(fit: Fit, ends: Ends) -> lightning.Trainer:
-    """Return a Lightning trainer with our own checkpoints and numbers."""
+def make_trainer(fit: Fit, ends: Ends) -> tuple[lightning.Trainer, Together]:
+    """Return a Lightning trainer with our own checkpoints and numbers, and how its ranks stop."""
     config, folder = fit.config, fit.folder
     background = Background() if config.checkpoint_async else None
     section = patient(placed(config.trainer, world()), config.rank_timeout)
     options = config.trainer.changed(**section)
+    saving = SaveCheckpoints(
+        folder=folder / runs.CHECKPOINTS,
+        every=config.checkpoint_every,
+        keep=config.keep_checkpoints,
+        background=background,
+    )
+    together = Together(saving, ends=ends)
     faults = (MisconfigurationException, ImportError)  # a TPU without torch_xla
     with quiet(), as_config_error("trainer: ", *faults):
         trainer: lightning.Trainer = called(
@@ -339,13 +353,10 @@ def make_trainer(fit: Fit, ends: Ends) -> lightning.Trainer:
             max_steps=config.steps,
             max_epochs=-1,  # steps end the run: a loader never does
             callbacks=[
-                SaveCheckpoints(
-                    folder=folder / runs.CHECKPOINTS,
-                    every=config.checkpoint_every,
-                    keep=config.keep_checkpoints,
-                    background=background,
-                ),
-                Together(stall_after=config.stall_after, ends=ends),
+                NothingSwallowed(),
+                saving,
+                together,
+                StallWatch(after=config.stall_after),
                 RowsAtOnce(),
             ],
             logger=False,  # `watched` opens them
@@ -377,7 +388,7 @@ def make_trainer(fit: Fit, ends: Ends) -> lightning.Trainer:
             "checkpoints=sharded needs a sharded model, trainer=fsdp2 or trainer=hsdp; else set "
             "checkpoints=null"
         )
-    return trainer
+    return trainer, together
 
 
 @contextlib.contextmanager

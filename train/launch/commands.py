@@ -71,7 +71,7 @@ _SPLITS = ("validation", "test")
 _OUTPUTS = Command(
     "scrolls",
     "check a file of predictions, or write the one to submit",
-    "commands.scrolls:check_or_submit",
+    "commands.after.submission:check_or_submit",
     composes=False,
     keys={
         "validate": Key(about="file of predictions to check; with task and path also its ids"),

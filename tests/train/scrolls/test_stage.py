@@ -9,7 +9,7 @@ import pytest
 from tests.train.studies import pretrain, same_weights, typed
 from tests.train.test_entry import content
 from train.cli import main
-from train.evals.rows import FILE, Journal
+from train.evals.rows import FILE, Journal, Row
 from train.evals.scoring import Spread, find_scores, over_seeds, table
 from train.launch.composition import composed
 from train.launch.run import run_command
@@ -199,3 +199,11 @@ def test_files_of_predictions_are_checked_by_the_command(run, tmp_path, capsys):
     assert "holds no run with outputs of split=test, seed=0" in capsys.readouterr().err
     assert main(["scrolls", "validate=x.json", "tsk=qmsum"]) == 2
     assert "did you mean 'task'" in capsys.readouterr().err
+    (part := tmp_path / "m_qmsum_seed0").mkdir()
+    rows = [
+        Row(measure=f"scrolls_{name}", value=value, unit=name, task="qmsum", source="test", seed=0)
+        for name, value in (("predictions", 1.0), ("examples", 281.0))
+    ]
+    Journal(part / FILE).append("key", rows, name="scrolls", weights="0")
+    assert main(["scrolls", f"submit={tmp_path / 'all.csv'}", f"out={tmp_path}"]) == 2
+    assert f"{part}: not all examples of split=test are decoded" in capsys.readouterr().err

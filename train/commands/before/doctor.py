@@ -26,12 +26,11 @@ from rich.markup import escape
 from segmenters.wording import counted
 from train.commands.before.needs import Finding, compiler, grammars, needs, warned
 from train.config import Config
-from train.errors import install_command
+from train.errors import EXIT_FAILED_CHECK, install_command
 from train.fit.flops import product_rate
 from train.fit.machine import environment, fast_precision, native_bfloat16, product_rates, rate
 from train.ranks import cores
 
-EXIT_FAULTS = 1
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 _MEGABYTE, _WRITTEN = 1 << 20, 32  # megabytes written to measure a disk
 _LITTLE, _SLOW = 5e9, 50e6  # bytes free, bytes per second: below these a disk is warned of
@@ -57,7 +56,7 @@ def doctor(config: Config | None, *, study: str, options: Mapping[str, str]) -> 
         print(json.dumps([asdict(finding) for finding in findings], indent=1))
     else:
         _print(findings)
-    return EXIT_FAULTS if any(finding.status == "fail" for finding in findings) else 0
+    return EXIT_FAILED_CHECK if any(finding.status == "fail" for finding in findings) else 0
 
 
 def _machine(config: Config | None) -> Iterator[Finding]:
@@ -74,9 +73,11 @@ def _machine(config: Config | None) -> Iterator[Finding]:
     yield disk("TMPDIR", Path(tempfile.gettempdir()))
     yield grammars(needed_by="code cut by statements (granularity=logical)")
     for extra, module in _EXTRAS.items():
-        cure = "" if find_spec(module) is not None else install_command(extra)
-        text = f"{module} is {'not ' * bool(cure)}installed (optional)"
-        yield Finding(extra, "ok", text, cure)
+        if find_spec(module) is not None:
+            yield Finding(extra, "ok", f"{module} is installed (optional)")
+        else:
+            text = f"{module} is not installed (optional)"
+            yield Finding(extra, "ok", text, install_command(extra))
 
 
 def _devices() -> Finding:
@@ -97,7 +98,8 @@ def _devices() -> Finding:
 def _threads() -> Finding:
     threads, most = torch.get_num_threads(), cores()
     text = f"{counted(threads, 'thread')} on {counted(most, 'core')}"
-    return warned("threads", text, f"export OMP_NUM_THREADS={most}" * (threads > most))
+    cure = f"export OMP_NUM_THREADS={most}" if threads > most else ""
+    return warned("threads", text, cure)
 
 
 def _precision() -> Finding:
@@ -111,7 +113,7 @@ def _precision() -> Finding:
     text = f"{rate(full)} in float32, {rate(half)} in bfloat16; training uses {chosen}"
     slower = half < full if chosen == "bf16-mixed" else half > 1.5 * full
     other = "32-true" if chosen == "bf16-mixed" else "bf16-mixed"
-    return warned("precision", text, f"trainer.precision={other}" * slower)
+    return warned("precision", text, f"trainer.precision={other}" if slower else "")
 
 
 def disk(name: str, folder: Path) -> Finding:
@@ -122,19 +124,22 @@ def disk(name: str, folder: Path) -> Finding:
     try:
         free = shutil.disk_usage(place).free
         with tempfile.NamedTemporaryFile(dir=place, prefix=".bipe-doctor-") as file:
+            block = os.urandom(_MEGABYTE)  # drawn once: it is the disk that is measured
             begin = time.perf_counter()
             for _ in range(_WRITTEN):
-                file.write(os.urandom(_MEGABYTE))
+                file.write(block)
             file.flush()
             os.fsync(file.fileno())
             speed = _WRITTEN * _MEGABYTE / (time.perf_counter() - begin)
     except OSError as fault:
-        cure = "set out=FOLDER to a folder that you can write to"
-        cure = "export TMPDIR=FOLDER" if name == "TMPDIR" else cure
+        temporary = name == "TMPDIR"
+        cure = "export TMPDIR=FOLDER" if temporary else "set out=FOLDER, which you can write to"
         return Finding(name, "fail", f"{place} cannot be written: {fault.strerror or fault}", cure)
-    cure = "use a local disk, or raise checkpoint_every" * (speed < _SLOW)
+    cure = ""
     if free < _LITTLE:
         cure = "free some space, or set another folder (out=FOLDER, TMPDIR)"
+    elif speed < _SLOW:
+        cure = "use a local disk, or raise checkpoint_every"
     text = f"{place}: {free / 1e9:.1f} GB free, {speed / 1e6:,.0f} MB/s when writing"
     return warned(name, text, cure)
 

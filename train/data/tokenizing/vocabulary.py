@@ -160,8 +160,7 @@ class LoadTokenizer:
             return fast.id_to_token(prepared)
         if self.bos == "none":
             return None
-        around = map(fast.id_to_token, fast.encode("").ids)
-        if not (piece := _named(file, "bos_token") or next(around, None)):
+        if not (piece := _named(file, "bos_token") or _put_before_texts(fast)):
             raise DataError(
                 "the tokenizer has no beginning-of-document token; name it as bos_token in "
                 f"{TOKENIZER_CONFIG}, or set corpus.tokenizer.bos=none"
@@ -188,13 +187,25 @@ class TokenizerSource(Protocol):
 
 
 def _parts(texts: Iterable[str]) -> Iterator[str]:
-    """Cut long texts before a word to bound memory; one pair per 100,000 characters is lost."""
+    """Cut long texts to bound memory; one pair per 100,000 characters is lost.
+
+    The cut is before a word, in text without spaces anywhere.
+    """
     for text in texts:
         start = 0
-        while (end := text.find(" ", start + _PART_CHARACTERS)) >= 0:
+        while start + _PART_CHARACTERS < len(text):
+            least = start + _PART_CHARACTERS
+            word = text.find(" ", least, least + _PART_CHARACTERS)
+            end = word if word >= 0 else least + _PART_CHARACTERS
             yield text[start:end]
             start = end
         yield text[start:]
+
+
+def _put_before_texts(fast: tokenizers.Tokenizer) -> str | None:
+    """Return the token that a tokenizer puts before any text, if it does."""
+    encoding = fast.encode("x")
+    return encoding.tokens[0] if encoding.special_tokens_mask[:1] == [1] else None
 
 
 def _marks_spaces(step: dict[str, Any]) -> bool:

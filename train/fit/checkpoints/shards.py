@@ -279,8 +279,12 @@ class Background:
     def __init__(self) -> None:
         pinned = torch.cuda.is_available()
         self._stager = DefaultStager(
-            # Page-locked, shared, in the background, without waiting.
-            StagingOptions(pinned, False, False, pinned)
+            StagingOptions(
+                use_pinned_memory=pinned,
+                use_shared_memory=False,
+                use_async_staging=False,
+                use_non_blocking_copy=pinned,
+            )
         )
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None

@@ -88,7 +88,7 @@ class SaveCheckpoints(lightning.Callback):
     def on_train_batch_end(self, trainer: lightning.Trainer, *_: Any) -> None:
         if self._background is not None:
             self._background.check()
-        if trainer.global_step % self.every == 0 and not self.validates(trainer):
+        if trainer.global_step % self.every == 0 and not validation_follows(trainer):
             self.save(trainer)
 
     def on_validation_end(self, trainer: lightning.Trainer, *_: Any) -> None:
@@ -107,11 +107,6 @@ class SaveCheckpoints(lightning.Callback):
             if trainer.is_global_zero:
                 self._remove_old()
 
-    def validates(self, trainer: lightning.Trainer) -> bool:
-        """Return whether a validation follows the present step."""
-        every = trainer.val_check_batch or math.inf
-        return trainer.global_step % every == 0 and sum(trainer.num_val_batches) > 0
-
     def save(self, trainer: lightning.Trainer) -> None:
         """Write the checkpoint of the present step, unless it is there."""
         if trainer.global_step == self._last:
@@ -127,6 +122,12 @@ class SaveCheckpoints(lightning.Callback):
         earlier = [path for path in checkpoints(self.folder) if step_of(path) <= self._last]
         for old in [path for path in earlier if manifest_of(path).is_file()][: -self.keep]:
             AtomicCheckpointIO().remove_checkpoint(old)
+
+
+def validation_follows(trainer: lightning.Trainer) -> bool:
+    """Return whether a validation follows the step that has just ended."""
+    every = trainer.val_check_batch or math.inf
+    return trainer.global_step % every == 0 and sum(trainer.num_val_batches) > 0
 
 
 class SaveBest(lightning.Callback):

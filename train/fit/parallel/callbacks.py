@@ -19,6 +19,7 @@ from lightning.pytorch import callbacks as of_lightning
 
 from train import stop
 from train.errors import ConfigError, RunError
+from train.fit.checkpoints.writing import validation_follows
 from train.fit.record import STOPPED
 from train.fit.runs import LIGHTNING
 
@@ -118,6 +119,31 @@ def unswallowed(step: Callable[_P, _T]) -> Callable[_P, _T]:
             raise RunError(f"a step ended early{SWALLOWED}") from end
 
     return whole
+
+
+class NothingSwallowed(lightning.Callback):
+    """Raises RunError where a StopIteration has ended a validation or the training."""
+
+    def __init__(self) -> None:
+        self._batches = 0  # of the validation under way
+        self._validated = -1  # the step of the last one
+
+    def on_validation_start(self, trainer: lightning.Trainer, *_: Any) -> None:
+        self._batches = 0
+
+    def on_validation_batch_end(self, trainer: lightning.Trainer, *_: Any) -> None:
+        self._batches += 1
+
+    def on_validation_end(self, trainer: lightning.Trainer, *_: Any) -> None:
+        if self._batches < sum(trainer.num_val_batches):
+            raise RunError(f"the validation at step {trainer.global_step} ended early{SWALLOWED}")
+        self._validated = trainer.global_step
+
+    def on_train_epoch_end(self, trainer: lightning.Trainer, *_: Any) -> None:
+        step, steps = trainer.global_step, trainer.max_steps
+        missed = validation_follows(trainer) and self._validated != step
+        if not trainer.should_stop and (step < steps or missed):
+            raise RunError(f"the training ended early, at step {step} of {steps}{SWALLOWED}")
 
 
 @contextmanager

@@ -198,6 +198,10 @@ def test_what_is_no_data_set_is_told(tmp_path, capsys):
     ):
         assert main(["verify", str(tmp_path / name)]) == status
         assert told in "".join(capsys.readouterr())
+    checkpoint = {"format": "bipe-shards", "version": 1, "files": {}, "tensors": {}}
+    (tmp_path / "manifest.json").write_text(json.dumps(checkpoint))
+    assert main(["verify", str(tmp_path)]) == 1
+    assert "must be bipe-data 2, was: bipe-shards 1" in capsys.readouterr().out
 
 
 @settings(max_examples=20)

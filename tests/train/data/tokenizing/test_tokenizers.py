@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 import sentencepiece
 import tiktoken
+import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, normalizers
+from tokenizers.processors import TemplateProcessing
 
 from segmenters import Sentences
 from segmenters.align import byte_alphabet
@@ -353,6 +355,22 @@ def test_it_is_off_by_default_and_then_nothing_is_other(files, tmp_path):
     assert beside_a_model(made).post_processor is None
     plain, own = (tokenizer.encode_batch(SHORT), tokenizer.encode_documents(SHORT))
     assert all(np.array_equal(a, b) for a, b in zip(chain(*plain), chain(*own), strict=True))
+
+
+def test_a_token_behind_texts_begins_none(files, tmp_path):
+    made = json.loads((files / "tokenizer.json").read_text())
+    for single, bos in (("$A <s>", None), ("<s> $A", "<s>")):
+        fast = tokenizers.Tokenizer.from_str(json.dumps(made))
+        fast.post_processor = TemplateProcessing(
+            single=single, special_tokens=[("<s>", fast.token_to_id("<s>"))]
+        )
+        fast.save(str(tmp_path / "tokenizer.json"))
+        source = LoadTokenizer(path=tmp_path, bos="document")
+        if bos is None:
+            with pytest.raises(DataError, match="has no beginning-of-document token"):
+                source.build()
+        else:
+            assert source.build().bos_id == fast.token_to_id(bos)
 
 
 def test_trials_begin_with_it_once_and_keep_their_length(files):

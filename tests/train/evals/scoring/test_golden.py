@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from train.evals import scoring as metrics
 from train.evals.probes import answers
-from train.evals.scoring import benchmark_means, rouge, rouge_means, score
+from train.evals.scoring import benchmark_means
+from train.tasks.scrolls import metrics
 from train.tasks.scrolls.archives import TASKS
+from train.tasks.scrolls.metrics import rouge, rouge_means, score
 
 FOLDER = Path(os.environ.get("BIPE_GOLDEN", Path(__file__).parents[3] / "golden"))
 FILE = FOLDER / "scoring.json"

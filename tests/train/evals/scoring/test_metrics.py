@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from train.evals import scoring as metrics
-from train.evals.scoring import ROUGE_TYPES, Outputs, benchmark_means, rouge, score
+from train.evals.scoring import Outputs, benchmark_means
+from train.tasks.scrolls import metrics
 from train.tasks.scrolls.archives import TASKS
 from train.tasks.scrolls.encoding import Counts
+from train.tasks.scrolls.metrics import ROUGE_TYPES, rouge, score
 
 WORDS = ["red", "Green.", "the", "an", "blue-ish", "7,000", "'x'"]
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=7).map(" ".join)
