@@ -16,7 +16,7 @@ STRONG = (
     "\uaa5f\uaaf0\uaaf1\uabeb\u0f0d\u0f0e\u0f0f\u0f10\u0f11\u0f12\u0f14"
 )
 # Behind these an ellipsis opens the next sentence.
-ELLIPTIC = "\u3002\uff1f"
+ELLIPTIC = "\u3002\uff1f\uff01"
 # Read as usual signs: doubled and joined marks, the dot leader, the Greek question mark and, as a
 # danda, the sof pasuq of Hebrew and the terminators of all other scripts, most of them historical.
 # What has none of `MAYBE_RARE` is not searched for 62 ranges.

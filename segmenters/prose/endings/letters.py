@@ -24,6 +24,7 @@ _MARKING = word_lists.SYMBOLS | _CHOOSING
 # Letters that are words in the languages of `BINDING`, of Slavic ones also, and at the start of a
 # sentence.
 _FEW_WORDS, _WORDS = frozenset("Iaioey"), frozenset("AIOEYaioeyuvwzks")
+_PREPOSITIONS, _SLAVIC = frozenset("kosuvwz"), frozenset(("cs", "sk", "pl", "sl", "hr"))
 _FIRST_WORDS = frozenset("AIOEYUVWZKSaioeyuvwzks")
 # Small letters that hardly abbreviate: some of Latin, vowels that are words, and Greek ones.
 _PLAIN = frozenset(
@@ -162,11 +163,14 @@ def _is_symbol(doubt: Doubt) -> bool:
     letter, before = text[start - 1], doubt.bare_previous.strip("([,;")
     earlier = doubt.earlier
     two = earlier[0].rpartition(" ")[2].strip("(,") if len(earlier) > 1 else ""
-    binding = before in word_lists.BINDING
+    preposition = before in _PREPOSITIONS and doubt.speaks(_SLAVIC)  # "spolu s J. Novakem"
+    binding = preposition or before in word_lists.BINDING
     if binding and initial and _is_named(two, before):
         return False
-    if _is_one(before) or (binding and (_is_one(two) or two in word_lists.SYMBOLS)):
-        return True  # "A and B. So", "an element of S. So"
+    if (_is_one(before) and not binding) or (
+        binding and (_is_one(two) or two in word_lists.SYMBOLS)
+    ):
+        return True  # "x B. So", "A and B. So", "an element of S. So"
     placed = before in word_lists.PLACING
     if placed and not binding:
         return True

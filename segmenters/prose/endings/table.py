@@ -37,6 +37,7 @@ _CLOSE_QUOTES = frozenset(
 )
 # In these languages a dash behind a question rather begins who says so, if a dash began the turn.
 _DASHING = frozenset(("pl", "lv", "lt", "cs", "sk", "vi", "uk", "ru", "be"))
+_CLOSED = re.compile("[\u00bb\u201c\u201d]")
 # A turn is no longer than this, in characters.
 _LONGEST_TURN = 400
 # In these languages a small letter behind a question rather begins a verb of saying.
@@ -234,9 +235,13 @@ def _ends_at_dash(doubt: Doubt) -> bool:
 
 
 def _is_turn(doubt: Doubt) -> bool:
-    """Return whether a dash began the sentence and its line, as in dialogues a turn a line."""
+    """Return whether a dash began the sentence and its line, as in dialogues, or an open quote."""
     text, last = doubt.text, doubt.last
-    if doubt.start - last > _LONGEST_TURN or text[last] not in _DASHES:
+    if doubt.start - last > _LONGEST_TURN:
+        return False
+    if text[last] in "\u00ab\u201c\u201e":
+        return _CLOSED.search(text, last + 1, doubt.start) is None
+    if text[last] not in _DASHES:
         return False
     before = text[max(0, last - WINDOW) : last].rstrip(" \t")
     return not before or before[-1] in signs.LINE_ENDS

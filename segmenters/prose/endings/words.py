@@ -63,6 +63,8 @@ _VIRAMA = 9  # its class in `unicodedata.combining`: it takes the vowel from a l
 # Before M rather a day follows ("10 a.m. Monday") or a title ("At 5 a.m. Mr. Smith").
 _HOURS = ("a.m", "p.m")
 _MOST_DAYS = 31
+# In these languages the number of a ruler has a period.
+_NUMBERING = frozenset(("cs", "sk", "sl", "hr", "de", "hu", "da", "no", "fi", "et", "lv", "is"))
 # Letters of Czech and Slovak, in which a period makes a Roman numeral an ordinal.
 _CZECH = re.compile("[\u010d\u010f\u011b\u013a\u013e\u0148\u0155\u0159\u0161\u0165\u016f\u017e]")
 
@@ -243,6 +245,8 @@ def _is_before_name(doubt: Doubt) -> bool:
     """
     bound, word = word_lists.BOUND_BEFORE, doubt.word
     forms = word_lists.BEFORE_NAME.intersection(_forms(word))
+    if word == "ms" and COUNTED.fullmatch(doubt.previous):
+        return False  # milliseconds
     if forms and _is_capitals(doubt):
         forms &= {word}
     return any(
@@ -301,17 +305,21 @@ def _is_vowelless(doubt: Doubt) -> bool:
 def _ends_vowelless(doubt: Doubt) -> bool:
     """Return whether a sentence ends behind a unit or not: "5 km. Then", "Th. Mann"."""
     word, following = doubt.word, doubt.following
-    initial = word[0].isupper() and len(word) == 2
-    counted = doubt.previous and COUNTED.fullmatch(doubt.previous)
-    acronym = following.islower() and len(word) > 2
-    ends = (doubt.upper and doubt.enough) or counted or acronym
-    return bool(ends) and not (following.isdigit() or initial)
+    if following.isdigit():
+        return False
+    if doubt.previous and COUNTED.fullmatch(doubt.previous):
+        return True
+    if word[0].isupper() and len(word) == 2:  # an initial
+        return False
+    return (doubt.upper and doubt.enough) or (following.islower() and len(word) > 2)
 
 
 def _is_roman_ordinal(doubt: Doubt) -> bool:
     if not _ORDINAL.fullmatch(doubt.word):
         return False
     before = doubt.previous
+    if before[:1].isupper() and doubt.following == "(":  # "Karel II. (panoval 1283"
+        return doubt.speaks(_NUMBERING)
     return before.lower() in word_lists.BEFORE_ORDINAL or (
         before.islower() and _CZECH.search(before) is not None
     )
