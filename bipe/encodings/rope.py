@@ -116,7 +116,7 @@ class RoPE(Encoding):
         self.interleaved, self.theta, self.stretch = interleaved, theta, stretch
 
     def turned(self) -> list[int]:
-        """Return the features of a head that are rotated, those of fast pairs first."""
+        """Return the features of a head that are rotated."""
         pairs = range(len(self.moves))[self.pairs]
         if self.interleaved:
             dims = [at for pair in pairs for at in (2 * pair, 2 * pair + 1)]
@@ -133,7 +133,7 @@ class RoPE(Encoding):
     def turn(self, places: Float[Tensor, "batch time #pair"], *, length: Length = None) -> Rotation:
         """Return the rotation at float64 positions, which may differ between pairs."""
         frequencies, factor = self.frequencies, self.attention_factor
-        if self.stretch is not None and self.stretch.dynamic:
+        if self.stretch is not None and self.counts_length:
             frequencies, factor = self.stretch.frequencies(
                 frequencies, theta=self.theta, length=length
             )

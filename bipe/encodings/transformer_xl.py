@@ -33,9 +33,9 @@ class TransformerXL(Content):
         of_head = width // n_head if head_width is None else head_width
         self.constant("frequencies", inverse_frequencies(width=width, theta=theta))
         self.project = self.parameter(n_head, of_head, width)
-        self.start(n_head, of_head)
+        self.make_vectors(n_head, of_head)
 
-    def start(self, n_head: int, head_width: int) -> None:
+    def make_vectors(self, n_head: int, head_width: int) -> None:
         """Make the vectors that are added to queries."""
         self.u, self.v = (self.parameter(n_head, head_width) for _ in range(2))
 

@@ -18,8 +18,8 @@ from bipe.encodings.transformer_xl import TransformerXL
 class XLNet(TransformerXL):
     """Transformer-XL's encoding, with a term for tokens of the same id."""
 
-    def start(self, n_head: int, head_width: int) -> None:
-        super().start(n_head, head_width)
+    def make_vectors(self, n_head: int, head_width: int) -> None:
+        super().make_vectors(n_head, head_width)
         self.s = self.parameter(n_head, head_width)
         self.same = self.parameter(2, n_head, head_width)
 
@@ -30,6 +30,7 @@ class XLNet(TransformerXL):
     def content(self, q, k, plain, q_ids, k_ids, allowed, state):  # type: ignore[no-untyped-def]
         *before, s, same = state
         content = super().content(q, k, plain, q_ids, k_ids, allowed, before)
-        segments = torch.einsum("bhqd,shd->sbhq", q + s[:, None].to(q.dtype), same.to(q.dtype))
-        differs, equals = segments[..., None] * q.shape[-1] ** -0.5
+        # [2, batch, head, query]: of keys of another id, and of the same.
+        by_kind = torch.einsum("bhqd,shd->sbhq", q + s[:, None].to(q.dtype), same.to(q.dtype))
+        differs, equals = (by_kind * q.shape[-1] ** -0.5)[..., None]
         return content + torch.where((distances(q_ids, k_ids) == 0)[:, None], equals, differs)

@@ -81,7 +81,8 @@ def prose_cuts(text: str, cuts: Cuts, language: str, prose: Segmenter) -> Cuts:
             continue
         texts.append(inner)
         places.append(np.arange(match.end(), match.end() + len(inner) + len(_APART)))
-        places[-1][0] = places[-1][len(inner) :] = -1
+        places[-1][0] = -1
+        places[-1][len(inner) :] = -1
     if not texts:
         return np.empty(0, dtype=np.int64)
     starts = np.concatenate(places)[_line_starts(_APART.join(texts), prose)]

@@ -18,14 +18,15 @@ import tree_sitter
 
 # The parser asks for the text in chunks; a smaller chunk counts rereading more exactly.
 _CHUNK = 512
-# Reads of a chunk in a text of so many bytes. Some grammars look from many places to the end of the
-# text (that of Julia from up to 40 in ordinary code), so they are bounded on the whole alone.
-_READ_RATE, _MOST_READS = 64 / _CHUNK, 48
-# Steps, calls of the progress callback, of a hundred operations each: each byte passed pays off a
-# rate of debt, which may not exceed the most. Ordinary code owes 5 at most.
-_STEP_RATE, _MOST_STEPS = 0.02, 24
-# A text that owes so many, against the rate of its language, is suspect, and so many are owed for
-# a step while all that the parser tries is in error.
+# Reads of a chunk that a text may cost: a base and a rate per byte. Some grammars look from many
+# places to the end of the text (that of Julia from up to 40 in ordinary code), so reads are bounded
+# on the whole alone.
+_READS, _READ_RATE = 48, 64 / _CHUNK
+# A step is a call of the progress callback, for a hundred operations of the parser. It adds 1 to a
+# debt, of which each byte that is passed pays off the rate. Ordinary code owes 5 steps at most.
+_MOST_STEPS, _STEP_RATE = 24, 0.02
+# A text is suspect with this debt by the rate of its language, to which a step adds more while all
+# that the parser tries is in error.
 _SUSPECT, _IN_ERROR = 5, 5
 _LAST_RATE = 0.03  # steps per byte of the whole text, with the final building of the tree
 _LITERAL_RATE = 512  # bytes per step
@@ -85,7 +86,7 @@ def parse(
         return None, deep
     steps = _Steps(
         end=len(data.rstrip()),
-        reads=int(_MOST_READS + times * _READ_RATE * len(data)),
+        reads=int(_READS + times * _READ_RATE * len(data)),
         literal=passed_over,
         usual=usual,
         trust=min(_SUSPECT, 2 + len(data) / 1024) if usual else inf,
@@ -101,7 +102,7 @@ def parse(
 
     parser = tree_sitter.Parser(language)
     try:
-        tree = parser.parse(read, progress_callback=steps.is_spent)
+        tree = parser.parse(read, progress_callback=steps.count_step)
     except ValueError:  # cancelled
         return None, steps.passed
     finally:
@@ -136,7 +137,7 @@ class _Steps:
         self.steps = 0
         self.owed = self.suspect = 0.0  # steps not paid for, by the rate of all code and the usual
 
-    def is_spent(self, place: int, failed: bool) -> bool:
+    def count_step(self, place: int, failed: bool) -> bool:
         """Count a step at a place; return whether it was one too many, so that parsing stops."""
         self.steps += 1
         self.inside -= self.literal[0] < place < self.literal[1]

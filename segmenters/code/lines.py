@@ -39,7 +39,7 @@ from segmenters.base import (
     tally,
 )
 from segmenters.checks import require_choice, require_type
-from segmenters.code import haskell_lines, parsed, python_lines
+from segmenters.code import advice, haskell_lines, parsed, python_lines
 from segmenters.code.comments import prose_cuts
 from segmenters.code.tables import is_cpp
 from segmenters.fields import language_of_fields, path_of
@@ -95,7 +95,7 @@ class Lines(Segmenter):
     fallback: bool = False
     prose: str | None = None
     version: ClassVar[int] = 15
-    unknown: ClassVar[str] = parsed.LANGUAGE_UNKNOWN  # what is tallied then
+    unknown: ClassVar[str] = advice.LANGUAGE_UNKNOWN  # what is tallied then
 
     def __post_init__(self) -> None:
         require_choice("granularity", self.granularity, tuple(_LEVELS))
@@ -109,7 +109,7 @@ class Lines(Segmenter):
             object.__setattr__(self, "language", language_named(self.language))
         if self.granularity == "physical" or self.fallback or self.language in ("auto", *_MACHINES):
             return
-        if wrong := parsed.missing(self.language):
+        if wrong := advice.missing(self.language):
             raise SegmenterError(wrong)
 
     def for_document(
@@ -180,7 +180,7 @@ class Lines(Segmenter):
             return prose
         # Headers in C++ are often said to be C.
         read = ("c", "cpp") if self.language == "c" else (self.language,)
-        some = (parsed.versions(name) for name in read if not parsed.missing(name))
+        some = (advice.versions(name) for name in read if not advice.missing(name))
         return {
             package: number for packages in some for package, number in packages.items()
         } | prose
@@ -192,9 +192,9 @@ class Lines(Segmenter):
         language = self._asked_for(text)
         if language is None or language in _MACHINES:
             return language
-        if language == "c" and is_cpp(text) and not parsed.missing("cpp"):
+        if language == "c" and is_cpp(text) and not advice.missing("cpp"):
             return "cpp"
-        return None if self.fallback and parsed.missing(language) else language
+        return None if self.fallback and advice.missing(language) else language
 
     def _asked_for(self, text: str) -> str | None:
         return self.language if self.language != "auto" else language_of_script(text)
@@ -206,7 +206,7 @@ class Lines(Segmenter):
     def _statement_ends(self, text: str, language: str | None) -> Cuts:
         if self.granularity == "logical" and language is None:
             wish = self._asked_for(text)
-            rule = f"{parsed.NO_GRAMMAR}{wish}" if wish else self.unknown
+            rule = f"{advice.NO_GRAMMAR}{wish}" if wish else self.unknown
             if not tally(rule, len(text)) and text:
                 _warn(rule)
         if language is None:

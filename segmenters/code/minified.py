@@ -1,9 +1,10 @@
 r"""Statements in lines too long to be written by hand: minified scripts and style sheets.
 
 A segment ends behind `;` and `}`, unless a round or square bracket is open or the statement goes on
-(`}else{`, `},`); what closes blocks stays with the statement before. Strings, templates, comments
-and regular expressions are passed over. A parser would take minutes for such a line; this reads
-each sign once, and keeps only the brackets that are open ("$": of an expression in a template).
+(`}else{`, `},`); what closes blocks stays with the statement before. Strings, templates, block
+comments and regular expressions are passed over. A parser would take minutes for such a line; this
+reads each sign once, and keeps only the brackets that are open ("$": of an expression in a
+template).
 """
 
 import re
@@ -58,7 +59,8 @@ def statement_ends(text: str, start: int, end: int, language: str) -> Iterator[i
                     unclosed.add(sign)
                 else:
                     walk.skip(literal.end())
-                    nest += "$" * literal[0].endswith("${")
+                    if literal[0].endswith("${"):
+                        nest.append("$")
         elif kind == "open":
             nest.append(sign)
         elif kind == "close" and sign != "}":

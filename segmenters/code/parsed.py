@@ -9,75 +9,20 @@ from __future__ import annotations
 
 from array import array
 from functools import lru_cache
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
-from segmenters.base import UNCLOSED, Cuts, SegmenterError, tally
+from segmenters.base import Cuts, SegmenterError, tally
+from segmenters.code.advice import TOO_HARD, missing
 from segmenters.code.masks import encode
 from segmenters.code.minified import LANGUAGES, statement_ends
 from segmenters.code.pieces import LONG_LINE, Pieces
 from segmenters.code.statements import closing, definitions, methods
 from segmenters.code.tables import TABLES, Kinds, grammar_of, kinds_of
 from segmenters.places import character_ends, rows_of
-from segmenters.registry import installed
 
 _NONE = np.empty(0, dtype=np.int64)
-# What is tallied where physical lines replace logical ones; the first ends in a language.
-NO_GRAMMAR = "physical lines: no grammar of "
-LANGUAGE_UNKNOWN = "physical lines: unknown language"
-IN_DOCUMENT = "physical lines: listings in no known language"
-TOO_HARD = "physical lines: too hard to parse"
-
-
-def missing(language: str) -> str | None:
-    """Return how to install a missing grammar or do without it; None if it can be used."""
-    if not _installed(language):
-        wrong = f"that is not installed ({_install(language)})"
-    elif fault := _fault(*grammar_of(language)):
-        wrong = f"of another version ({fault}; {_install(language)})"
-    else:
-        return None
-    return f"language {language!r} needs a grammar {wrong}, or fallback=True for physical lines"
-
-
-def _installed(language: str) -> bool:
-    return bool(find_spec("tree_sitter") and find_spec(grammar_of(language)[0]))
-
-
-@lru_cache(maxsize=64)
-def _fault(module: str, function: str) -> str:
-    """Return why tree-sitter cannot use an installed grammar; empty if it can."""
-    from segmenters.code import grammars
-
-    try:
-        grammars.load(module, function)
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        return str(error)
-    return ""
-
-
-def _install(language: str) -> str:
-    how = "install -U" if _installed(language) else "install"
-    return f"pip {how} tree-sitter {grammar_of(language)[0].replace('_', '-')}"
-
-
-def cure(rule: str) -> str | None:
-    """Return what helps where physical lines replaced logical ones; None for other rules."""
-    if rule == LANGUAGE_UNKNOWN:
-        return "name it by a field (lang, path), the file name or language="
-    if rule.startswith(NO_GRAMMAR):
-        language = rule.removeprefix(NO_GRAMMAR)
-        return _install(language) if language in TABLES else f"there are: {', '.join(TABLES)}"
-    if rule == UNCLOSED:
-        return "close it in the file, or exclude the file"
-    return "exclude generated, minified and broken files" if rule == TOO_HARD else None
-
-
-def versions(language: str) -> dict[str, str]:
-    """Return the installed versions of tree-sitter and of the grammar."""
-    return installed("tree-sitter", grammar_of(language)[0].replace("_", "-"))
 
 
 def logical_ends(text: str, language: str) -> Cuts:
@@ -127,8 +72,8 @@ class _Reading:
         size, parsed, data = self._size, 0, self._pieces.data
         for start, stop, tree in self._pieces:
             first, last = rows_of(self._ends, start, stop, side="right")
-            parsed += size if stop == len(data) else self._start(last)
-            parsed -= self._start(first)
+            end = size if stop == len(data) else self._start(last)
+            parsed += end - self._start(first)
             ends = self._ends[first:last] - start
             functions: list[Any] | None = [] if self._coarse else None
             piece = data[start:stop]

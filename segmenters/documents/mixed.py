@@ -16,7 +16,7 @@ from typing import ClassVar, Final
 
 from segmenters.base import END_OF_TEXT, Ruling, Segmenter, nested
 from segmenters.checks import require_choice
-from segmenters.code import parsed
+from segmenters.code import advice
 from segmenters.code.lines import Lines
 from segmenters.code.tables import TABLES
 from segmenters.documents import html, latex, markdown, notebook, rst
@@ -194,7 +194,7 @@ def _segmenter_of_code(language: str, granularity: str) -> Segmenter:
 class _Listing(Lines):
     """Code in a document, of which only the document can name the language."""
 
-    unknown = parsed.IN_DOCUMENT
+    unknown = advice.IN_DOCUMENT
 
 
 def versions_of(segmenters: Mapping[str, Segmenter]) -> dict[str, str]:
@@ -210,6 +210,6 @@ def _versions_of_code(granularity: str) -> dict[str, str]:
     """Return what the cuts of code depend on: for logical lines, the installed grammars."""
     numbers = {"code.version": str(Lines.version)}
     for language in TABLES if granularity == "logical" else ():
-        if parsed.missing(language) is None:
-            numbers |= {f"code.{name}": value for name, value in parsed.versions(language).items()}
+        if advice.missing(language) is None:
+            numbers |= {f"code.{name}": value for name, value in advice.versions(language).items()}
     return numbers

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from segmenters import Lines, SegmenterError
 from segmenters.base import tallied
-from segmenters.code import grammars, parsed
+from segmenters.code import advice, grammars, parsed
 from segmenters.code.masks import encode
 from segmenters.code.pieces import AFTER_HARD, CREDIT, ERROR, LEAST_PASSED, LEFT
 from segmenters.code.tables import TABLES, grammar_of, is_cpp
@@ -74,7 +74,7 @@ def test_any_text_is_tiled_by_lines_and_blocks_and_cut_alike_twice(language, dat
     physical, segmenter = Lines().cut(text), logical(language)
     with tallied() as rules:
         lines, _, blocks = segmenter.levels(text)
-    known = {f"logical {language}", parsed.TOO_HARD}
+    known = {f"logical {language}", advice.TOO_HARD}
     assert {*rules} <= known and rules.total() == len(text)
     assert lines[0] == blocks[0] == 0 and lines[-1] == blocks[-1] == len(text)
     assert np.isin(lines, physical).all() and np.isin(blocks, lines).all()
@@ -272,7 +272,7 @@ def test_the_work_on_hostile_text_grows_with_its_length_alone(language, monkeypa
         assert Counted.work["steps"] <= most, unit
         # Once over the limit, the parser may take a hundred operations more before it can be
         # stopped, and scan the text to its end several times in each.
-        most = tries * (grammars._READ_RATE * size + grammars._MOST_READS + 1)
+        most = tries * (grammars._READ_RATE * size + grammars._READS + 1)
         assert Counted.work["reads"] <= most + tries * 1000 * (size // grammars._CHUNK + 1), unit
 
 
@@ -286,7 +286,7 @@ def test_random_bytes_do_not_crash_the_parser(language):
 
 def test_a_grammar_that_goes_missing_later_is_named(monkeypatch):
     lines = Lines(granularity="logical")
-    monkeypatch.setattr(parsed, "find_spec", lambda name: None)
+    monkeypatch.setattr(advice, "find_spec", lambda name: None)
     parsed._grammar.cache_clear()
     with pytest.raises(SegmenterError, match="pip install tree-sitter tree-sitter-bash"):
         lines.cut("#!/bin/sh\nls\n")

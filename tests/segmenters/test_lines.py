@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from segmenters import Lines, SegmenterError, places
 from segmenters.base import nested, tallied
-from segmenters.code import grammars, lines, parsed
+from segmenters.code import advice, grammars, lines, parsed
 from tests.segmenters.texts import any_text, logical, pieces
 
 BLOCKS = (
@@ -81,7 +81,7 @@ def test_the_lookahead_is_that_of_the_language():
 
 
 def test_a_missing_grammar_is_an_error_unless_the_fallback_is_allowed(monkeypatch):
-    monkeypatch.setattr(parsed, "find_spec", lambda name: None if "rust" in name else True)
+    monkeypatch.setattr(advice, "find_spec", lambda name: None if "rust" in name else True)
     with pytest.raises(SegmenterError, match=r"'rust' .* \(pip install tree-sitter tree-sitter-ru"):
         logical("rust")
     text = "f(\n);\n"
@@ -94,7 +94,7 @@ def test_a_missing_grammar_is_an_error_unless_the_fallback_is_allowed(monkeypatc
 @pytest.fixture
 def unread():
     """Nothing is known of grammars, before and after."""
-    held = (grammars.load, parsed._fault, parsed._grammar)
+    held = (grammars.load, advice._fault, parsed._grammar)
     for cache in held:
         cache.cache_clear()
     yield
@@ -111,7 +111,7 @@ def test_a_grammar_of_another_version_is_no_text_too_hard_to_parse(unread, monke
     with tallied() as rules:
         Lines(granularity="logical", language="rust", fallback=True).cut("f(\n);\n")
     (rule,) = rules
-    assert rule == f"{parsed.NO_GRAMMAR}rust" and "install -U" in parsed.cure(rule)
+    assert rule == f"{advice.NO_GRAMMAR}rust" and "install -U" in advice.cure(rule)
 
 
 def test_the_fingerprint_names_the_grammar():

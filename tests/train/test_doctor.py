@@ -112,7 +112,7 @@ def test_files_of_a_study_are_looked_for(diagnosis, data):
 
 
 def test_code_without_a_grammar_is_warned_of_and_before_work_too(diagnosis, monkeypatch, caplog):
-    monkeypatch.setattr("segmenters.code.parsed.find_spec", lambda name: None)
+    monkeypatch.setattr("segmenters.code.advice.find_spec", lambda name: None)
     found = diagnosis()[1]["grammars"]
     assert found["status"] == "warn" and "[code]" in found["cure"]
     assert "cut at physical lines" in found["text"]

@@ -8,7 +8,7 @@ import pytest
 import tokenizers
 from tokenizers import models
 
-from segmenters.code import parsed
+from segmenters.code import advice
 from tests.train.data.corpora import write_rows
 from train.cli import main
 from train.data.reading.files import JSONL
@@ -48,8 +48,8 @@ def test_a_limit_is_part_of_the_request(corpus, tmp_path, capsys):
 
 
 def test_physical_lines_in_place_of_logical_ones_are_told(tmp_path, capsys, monkeypatch):
-    found = parsed.missing
-    monkeypatch.setattr(parsed, "missing", lambda name: name == "go" or found(name))
+    found = advice.missing
+    monkeypatch.setattr(advice, "missing", lambda name: name == "go" or found(name))
     page = "# Title\n\n```go\na := 1\nb := 2\n```\n"
     files = {"a.py": "x = (1,\n  2)\n", "b.go": "var a = 1\n", "c.md": page, "d.c": "a" * 20_000}
     for copy in range(2):

@@ -156,7 +156,7 @@ def test_two_segmenters_stand_side_by_side(file, tmp_path, segment):
 
 
 def test_statements_without_a_grammar_are_refused_or_called_lines(monkeypatch, segment, tmp_path):
-    monkeypatch.setattr("segmenters.code.parsed.find_spec", lambda name: None)
+    monkeypatch.setattr("segmenters.code.advice.find_spec", lambda name: None)
     (file := tmp_path / "m.rs").write_text("fn main() {\n  f(1,\n 2);\n}\n")
     told = segment(file, "--segmenter", "logical", status=2).err
     assert "pip install tree-sitter tree-sitter-rust" in told

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from segmenters.code.parsed import NO_GRAMMAR, cure
+from segmenters.code.advice import NO_GRAMMAR, cure
 from segmenters.wording import counted
 from train.config import Config
 from train.data.preparing.merge import left_out_of

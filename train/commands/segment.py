@@ -20,7 +20,7 @@ from bipe.build import reach
 from segmenters import Auto, Levels, Lines, Segmenter, registry
 from segmenters.align import anchors_from_offsets
 from segmenters.base import Meta, SegmenterError, tallied
-from segmenters.code.parsed import LANGUAGE_UNKNOWN, NO_GRAMMAR, cure
+from segmenters.code.advice import LANGUAGE_UNKNOWN, NO_GRAMMAR, cure
 from segmenters.documents.router import decide
 from segmenters.fields import language_of_fields
 from segmenters.show import CutText, page, shown, statistics

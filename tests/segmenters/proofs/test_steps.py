@@ -8,7 +8,7 @@ import pytest
 
 import segmenters
 from segmenters.base import UNCLOSED, tallied
-from segmenters.code.parsed import cure
+from segmenters.code.advice import cure
 from segmenters.registry import LANGUAGES, of_kind
 from tests.segmenters.samples import marked_in, plain, typed, with_marks
 from tests.segmenters.texts import logical, pieces

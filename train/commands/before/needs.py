@@ -209,11 +209,11 @@ def compiler(*, required: str | None = None) -> Finding:
 
 def grammars(*, needed_by: str, language: str | None = None) -> Finding:
     """Return which grammars of tree-sitter are missing; without one, physical lines are cut."""
-    from segmenters.code import parsed
+    from segmenters.code import advice
     from segmenters.code.tables import TABLES
 
     languages = [language] if language in TABLES else sorted(TABLES)
-    missing = [name for name in languages if parsed.missing(name)]
+    missing = [name for name in languages if advice.missing(name)]
     if not missing:
         return Finding(
             "grammars", "ok", f"{needed_by}: all {len(languages)} grammars are installed"
