@@ -12,7 +12,8 @@ import conf
 from bipe import DecoderConfig
 from bipe.encodings import ALiBi, Bilevel, NoPE, RoPE
 from train.cli import main
-from train.commands.explain.parts import curves, parts_of
+from train.commands.explain.curves import curves
+from train.commands.explain.parts import parts_of
 
 NAMES = sorted(path.stem for path in (Path(conf.__path__[0]) / "encoding").glob("*.yaml"))
 SMALL = ("model=tiny", "row_length=64", "--lengths", "16,1024")

@@ -26,7 +26,8 @@ from bipe.positions import Positions
 from segmenters.wording import counted
 from train.commands.explain import text
 from train.commands.explain.costs import costs, paths
-from train.commands.explain.parts import about_far, curves, parts_of, together
+from train.commands.explain.curves import curves
+from train.commands.explain.parts import about_far, parts_of, together
 from train.config import Config, called, encoding_name
 from train.disk.files import write_whole
 from train.errors import ConfigError, as_config_error

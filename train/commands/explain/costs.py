@@ -29,7 +29,7 @@ _RUN = 128  # tokens of the row that is run
 _WRITE = "write a token"
 _TRAINED = 16  # bytes of a weight, its gradient and its two moments
 Device = Literal["cpu", "cuda"]
-Chosen = tuple[str, str]  # a path of attention, and why
+Choice = tuple[int, str, str]  # a length, the path of attention, and why
 
 
 def costs(
@@ -100,8 +100,7 @@ def _operations(decoder: DecoderConfig, time: int, allowed: tuple[str, ...]) -> 
 def paths(scheme: Any, *, lengths: Sequence[int], path: Any) -> Iterator[tuple[str, list[str]]]:
     """Yield, per device of this machine and scheme of layers, the paths at these lengths."""
     schemes = scheme.schemes.items() if isinstance(scheme, Layers) else [("", as_scheme(scheme))]
-    devices: list[Device] = ["cpu"]
-    devices += ["cuda"] if torch.cuda.is_available() else []
+    devices: list[Device] = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
     for device in devices:
         for name, part in schemes:
             head = f"{device}{name and ', scheme '}{name}"
@@ -112,18 +111,20 @@ def _paths(scheme: Any, device: Device, lengths: Sequence[int], path: Any) -> It
     if path != "auto":
         _require_possible(scheme, path)
     passes = {time: _passes(scheme, time) for time in lengths}
-    chosen = {
-        doing: [(time, *_chosen(scheme, device, time, path, doing))
-                for time, count in passes.items() if not count]
-        for doing in ("train, rows of one document", "train, packed rows", "read", _WRITE)
-    }  # fmt: skip
-    writing = chosen.pop(_WRITE)
-    yield from _joined(chosen)
+
+    def chosen(*doings: str) -> Mapping[str, Sequence[Choice]]:
+        return {
+            doing: [(time, *_chosen(scheme, device, time, path, doing))
+                    for time, count in passes.items() if not count]
+            for doing in doings
+        }  # fmt: skip
+
+    yield from _joined(chosen("train, rows of one document", "train, packed rows", "read"))
     for time, count in passes.items():
         if count:
             parts = f"{type(far_of(scheme)).__name__}: {counted(count, 'part')} of the keys"
             yield f"train, read: in passes at {time:,} ids ({parts} under one softmax)"
-    yield from _joined({_WRITE: writing})
+    yield from _joined(chosen(_WRITE))
 
 
 def _bias(scheme: Any) -> Any:
@@ -141,7 +142,7 @@ def _require_possible(scheme: Any, path: Any) -> None:
             choose_attention(bias=bias, q_at=at, k_at=at, path=path)
 
 
-def _chosen(scheme: Any, device: Device, time: int, path: Any, doing: str) -> Chosen:
+def _chosen(scheme: Any, device: Device, time: int, path: Any, doing: str) -> tuple[str, str]:
     """Return the path of one length, and why."""
     if path != "auto":
         return path, "as configured"
@@ -155,9 +156,9 @@ def _chosen(scheme: Any, device: Device, time: int, path: Any, doing: str) -> Ch
     return rule.path, rule.reason
 
 
-def _joined(doings: Mapping[str, Sequence[tuple[int, str, str]]]) -> Iterator[str]:
+def _joined(doings: Mapping[str, Sequence[Choice]]) -> Iterator[str]:
     """Yield a line for each stretch of lengths with one path; what is equal shares its lines."""
-    same: dict[tuple[tuple[int, str, str], ...], list[str]] = {}
+    same: dict[tuple[Choice, ...], list[str]] = {}
     for doing, chosen in doings.items():
         same.setdefault(tuple(chosen), []).append(doing)
     for chosen, names in same.items():

@@ -26,7 +26,8 @@ from bipe.rotation import PartRotation, PlaneRotation
 from segmenters import Auto
 from segmenters.documents.router import decide
 from segmenters.wording import visible
-from train.commands.explain.parts import ALL_IDS, Curve, Part, ids_read
+from train.commands.explain.curves import Curve
+from train.commands.explain.parts import ALL_IDS, Part, ids_read
 from train.commands.explain.text import SAMPLES, Cut, samples
 from train.data.reading.named import read
 from train.report.figures import Drawing, our_style

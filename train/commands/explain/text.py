@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,8 @@ import torch
 
 from bipe.positions import Positions
 from segmenters import Lines, Segmenter, Sentences, anchors_from_offsets, mark
-from train.commands.explain.parts import ALL_IDS, Curve, Part, ids_read, settings, source_of
+from train.commands.explain.curves import Curve
+from train.commands.explain.parts import ALL_IDS, Part, ids_read, settings, source_of
 from train.report.formats import short
 
 SAMPLES: tuple[tuple[str, Segmenter, str], ...] = (
@@ -65,36 +67,28 @@ def samples(names: Sequence[str] = ALL_IDS) -> Iterator[Cut]:
     """Yield short texts with the ids of these names; each word is a token."""
     levels = max(1, len(names) - len(ALL_IDS))
     for level, segmenter, text in SAMPLES:
-        words, ends, place = text.split(), [], 0
-        for word in words:
-            place = text.index(word, place)
-            ends.append((place, place + len(word)))
-            place += len(word)
-        marks = mark(anchors_from_offsets(text, ends), segmenter.levels(text)[:levels])
+        words = [*re.finditer(r"\S+", text)]
+        anchors = anchors_from_offsets(text, [word.span() for word in words])
+        marks = mark(anchors, segmenter.levels(text)[:levels])
         at = Positions.from_marks(torch.from_numpy(marks)[None], packed=False, levels=levels)
         ids = {name: tuple(at.ids(name)[0].tolist()) for name in names}
-        yield Cut(level=level, words=tuple(words), ids=ids)
+        yield Cut(level=level, words=tuple(word[0] for word in words), ids=ids)
 
 
 def ids(parts: Sequence[Part]) -> Iterator[str]:
     """Yield tables of ids; a star is at those that the encoding reads."""
     read = {name for part_read in parts for name in part_read.ids}
     yield "ids (* used by this encoding; | starts a segment; each word is a token here)"
-    names = ids_read(parts)
-    for cut in samples(names):
-        starts = [at == 0 for at in cut.ids["intra"]]
-        rows = [(cut.level, cut.words)]
-        rows += [(f"{name}{'*' * (name in read)}", tuple(map(str, cut.ids[name])))
-                 for name in names]  # fmt: skip
-        widths = [max(map(len, column)) for column in zip(*(row for _, row in rows), strict=True)]
-        for name, row in rows:
-            cells = zip(row, widths, starts, strict=True)
-            yield (
-                f"  {name:<10}"
-                + "".join(
-                    f"{'| ' if start else ''}{cell:>{width}} " for cell, width, start in cells
-                ).rstrip()
-            )
+    for cut in samples(ids_read(parts)):
+        rows = {cut.level: cut.words}
+        rows |= {
+            f"{name}{'*' * (name in read)}": tuple(map(str, row)) for name, row in cut.ids.items()
+        }
+        widths = [max(map(len, column)) for column in zip(*rows.values(), strict=True)]
+        for name, row in rows.items():
+            cells = zip(row, widths, cut.ids["intra"], strict=True)
+            line = (f"{'' if at else '| '}{cell:>{width}} " for cell, width, at in cells)
+            yield f"  {name:<10}{''.join(line)}".rstrip()
 
 
 def chart(curve: Curve) -> Iterator[str]:
@@ -113,12 +107,8 @@ def chart(curve: Curve) -> Iterator[str]:
                 place = round((high - value) / (high - low) * (_ROWS - 1))
                 grid[place][column] = letter
     for place, cells in enumerate(grid):
-        edge = {0: high, _ROWS - 1: low}.get(place)
-        yield f"{'' if edge is None else _number(edge):>10} |{''.join(cells).rstrip()}"
+        edge = {0: f"{high:.4g}", _ROWS - 1: f"{low:.4g}"}.get(place, "")
+        yield f"{edge:>10} |{''.join(cells).rstrip()}"
     yield f"{'':>10} 0{f'{curve.farthest} {curve.unit}':>{max(columns - 1, 0)}}".rstrip()
     pairs = zip(_MARKS, curve.heads, strict=False)
     yield f"{'':>12}" + ", ".join(f"{letter}: {name}" for letter, name in pairs)
-
-
-def _number(value: float) -> str:
-    return f"{value:.4g}"
