@@ -52,7 +52,7 @@ def summary(named: dict[str, list[Path]]) -> dict[str, Any]:
     first = next(iter(found.values()))
     cells = results.cells("perplexity")
     return {
-        "environment": dict(results.environments[0]),
+        "environment": dict(results.runs[0].machine),
         "protocol": cells.note.iloc[0],
         "row_length": first.row_length,
         "seeds": [run.seed for run in first.runs],

@@ -144,7 +144,7 @@ def texts() -> dict[str, dict[str, jinja2.Template]]:
             for anchor, section in words.items()}  # fmt: skip
 
 
-def note(anchor: str, name: str = "note", **values: Any) -> str:
+def note(anchor: str, name: str = "note", /, **values: Any) -> str:
     """Return a text of a section with these values."""
     return texts()[anchor][name].render(values)
 
@@ -158,10 +158,10 @@ def section(anchor: str, blocks: Iterable[Block], **values: Any) -> Section:
     return Section(anchor, title, [*([Words(first)] if first else ()), *blocks], nav)
 
 
-def best_of(values: Iterable[float], pick: Callable[..., float], write: Write) -> str | None:
+def best_of(values: Iterable[float], pick: Callable[..., float] | None, write: Write) -> str | None:
     """Return the best of several finite values as it is written: values written alike are ties."""
     finite = [value for value in values if math.isfinite(value)]
-    return write(pick(finite)) if len(finite) > 1 else None
+    return write(pick(finite)) if pick and len(finite) > 1 else None
 
 
 def span(low: float, high: float, write: Write) -> str:

@@ -27,7 +27,8 @@ from train.evals.rows import FILE, LEFT_OUT, Journal, Row, key_of
 from train.fit.checkpoints import Place
 from train.fit.runs import ENVIRONMENT
 from train.fit.trained_run import TrainedRun, read_run
-from train.report.table import Results, about_run, as_table, run_labels
+from train.report.labels import LabelledRun, run_labels
+from train.report.table import Results, as_table
 
 GROWTH = "bipe-segment-statistics/1"
 
@@ -41,18 +42,22 @@ def load(
     """
     unique = {(place.home.resolve(), place.step): place for place in places}.values()
     runs = [read_run(place) for place in unique]
-    labels = run_labels(runs)
-    tables = [_table(run, about_run(run, pair)) for run, pair in zip(runs, labels, strict=True)]
+    labelled = [
+        LabelledRun(run=run, arm=arm, label=label, machine=_machine(run))
+        for run, (arm, label) in zip(runs, run_labels(runs), strict=True)
+    ]
     sources, counts = _of_data(data) if data is not None else ({}, [])
-    machines = [run.folder / ENVIRONMENT for run in runs]
     return Results(
-        runs=runs,
-        labels=labels,
-        table=pd.concat([*tables, as_table(counts)], ignore_index=True),
-        environments=[_json(path, "bipe evaluate") if path.exists() else {} for path in machines],
+        runs=labelled,
+        table=pd.concat([*map(_table, labelled), as_table(counts)], ignore_index=True),
         sources=sources,
         growth=load_growth(counted) if counted is not None else None,
     )
+
+
+def _machine(run: TrainedRun) -> Mapping[str, Any]:
+    path = run.folder / ENVIRONMENT
+    return _json(path, "bipe evaluate") if path.exists() else {}
 
 
 @contextmanager
@@ -73,8 +78,9 @@ def _json(path: Path, by: str) -> dict[str, Any]:
         return value
 
 
-def _table(run: TrainedRun, about: Mapping[str, Any]) -> pd.DataFrame:
+def _table(labelled: LabelledRun) -> pd.DataFrame:
     """Return the rows of a run; those of a checkpoint are then without its step."""
+    run = labelled.run
     path = run.folder / FILE
     journal = Journal(path)
     newest = journal.rows()
@@ -85,7 +91,7 @@ def _table(run: TrainedRun, about: Mapping[str, Any]) -> pd.DataFrame:
             if run.step is None or row.step is not None  # or else of the trained model
             if row.measure != LEFT_OUT or row in newest
         ]
-        return as_table([*_of_training(run), *rows], **about)
+        return as_table([*_of_training(run), *rows], **labelled.columns)
 
 
 def _identified(rows: Sequence[Row]) -> Iterator[Row]:
@@ -146,6 +152,12 @@ def load_growth(file: Path) -> Mapping[str, Any]:
     return counted
 
 
+_UNITS = {"documents": "documents", "tokens": "tokens", "bytes": "bytes",
+          "segments_per_document": "segments", "segments": "segments", "mean": "tokens",
+          "max": "tokens", "share_of_length_1": "share"}  # fmt: skip
+_LENGTHS = ("mean", "max")  # of tokens per segment
+
+
 def _of_data(folder: Path) -> tuple[dict[str, Any], list[Row]]:
     """Return the facts on each source, with the edges of the histograms, and its rows."""
     path = folder / "statistics.json"
@@ -162,37 +174,26 @@ def _of_data(folder: Path) -> tuple[dict[str, Any], list[Row]]:
             read = stated.get("documents")
             sources[name] = {**stated, **entry, **totals, "edges": edges,
                              "documents_read": read if isinstance(read, dict) else {}}  # fmt: skip
-            rows += [replace(row, measure=measure, unit=measure, value=total)
-                     for measure, total in totals.items()]  # fmt: skip
-            rows += _rows_of(entry["tokens_per_segment"], edges, row)
+            rows += _rows_of(totals | entry["tokens_per_segment"], edges, row)
             for bucket in entry["by_document_length"]:
-                rows += _rows_of_bucket(bucket, edges, row)
+                low, high = bucket["from"], bucket["to"]
+                span = f"{low} tokens and more" if high is None else f"{low} to {high - 1} tokens"
+                rows += _rows_of(
+                    bucket, edges, replace(row, length=low, note=f"documents of {span}")
+                )
     return sources, rows
 
 
-def _rows_of_bucket(bucket: Mapping[str, Any], edges: Sequence[int], row: Row) -> Iterator[Row]:
-    """Yield the rows of a bin of document lengths; their `length` is its lower edge."""
-    low, high = bucket["from"], bucket["to"]
-    span = f"{low} tokens and more" if high is None else f"{low} to {high - 1} tokens"
-    row = replace(row, length=low, note=f"documents of {span}")
-    for measure, unit in (("documents", "documents"), ("segments_per_document", "segments")):
-        yield replace(row, measure=measure, unit=unit, value=bucket[measure])
-    yield from _rows_of(bucket, edges, row)
-
-
-def _rows_of(lengths: Mapping[str, Any], edges: Sequence[int], row: Row) -> Iterator[Row]:
-    """Yield the rows of a distribution of tokens per segment; other fields are those of `row`."""
-    if not lengths:
+def _rows_of(counts: Mapping[str, Any], edges: Sequence[int], row: Row) -> Iterator[Row]:
+    """Yield the rows of documents: how many, and how many tokens their segments have."""
+    for name, unit in _UNITS.items():
+        if name in counts:
+            measure = f"tokens_per_segment_{name}" if name in _LENGTHS else name
+            yield replace(row, measure=measure, unit=unit, value=counts[name])
+    if "segments" not in counts:
         return
-    for measure, unit, value in (
-        ("segments", "segments", lengths["segments"]),
-        ("tokens_per_segment_mean", "tokens", lengths["mean"]),
-        ("tokens_per_segment_max", "tokens", lengths["max"]),
-        ("share_of_length_1", "share", lengths["share_of_length_1"]),
-        *((f"tokens_per_segment_p{rank}", "tokens", n)
-          for rank, n in lengths["percentiles"].items()),
-    ):  # fmt: skip
-        yield replace(row, measure=measure, unit=unit, value=value)
-    for low, high, count in zip(edges, (*edges[1:], math.inf), lengths["histogram"], strict=True):
+    for rank, tokens in counts["percentiles"].items():
+        yield replace(row, measure=f"tokens_per_segment_p{rank}", unit="tokens", value=tokens)
+    for low, high, count in zip(edges, (*edges[1:], math.inf), counts["histogram"], strict=True):
         yield replace(row, measure="segments_of_length", unit="segments", start=low, stop=high,
                       value=count)  # fmt: skip

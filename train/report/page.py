@@ -25,11 +25,10 @@ from train.report.content import Section
 from train.report.figures import Drawing
 from train.report.palette import COLOURS, HEAT_STEPS
 from train.report.sections import growth_section, sections
-from train.report.table import COLUMNS, Results
+from train.report.table import ABOUT, COLUMNS, Results
 
 FORMAT = "bipe-report/2"
 _WHOLE = ("seed", "length", "step", "operators", "number")  # columns of whole numbers
-_EXTRA = ("model", "label", "family")
 _SUFFIXES = (".pdf", ".png")
 
 
@@ -106,7 +105,7 @@ def _template() -> jinja2.Template:
 
 
 def _stamp(results: Results) -> str:
-    about = results.environments
+    about = [run.machine for run in results.runs]
     created = max((str(machine.get("created", "")) for machine in about), default="")
     versions = sorted({str(machine["bipe"]) for machine in about if machine.get("bipe")})
     commits = sorted({f"{machine['commit']:.10}{' with changes' * bool(machine.get('changed'))}"
@@ -157,9 +156,9 @@ def all_rows(results: Results) -> pd.DataFrame:
         model=[arm.model for arm in arms], family=[arm.runs[0].family for arm in arms],
         note=[f"mean over {number} seeds" for number in means.seeds],
     )  # fmt: skip
-    columns = [*COLUMNS, *_EXTRA]
+    columns = [*COLUMNS, *ABOUT]
     table = pd.concat([results.table[columns], means[columns]], ignore_index=True)
-    for name in (*_EXTRA, "run", "arm", "variant", "source", "task", "measure", "unit", "note"):
+    for name in (*ABOUT, "run", "arm", "variant", "source", "task", "measure", "unit", "note"):
         table[name] = table[name].fillna("")
     return table.astype(dict.fromkeys(_WHOLE, "Int64"))
 

@@ -10,11 +10,9 @@ are `apart`.
 """
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,12 +20,13 @@ import pandas as pd
 
 from segmenters.wording import visible
 from train.evals.rows import PLACE, Row, half_width
-from train.fit.trained_run import TrainedRun, group_by_arm, stem
+from train.fit.trained_run import TrainedRun
+from train.report.labels import LabelledRun
 from train.report.palette import Style, styles
 
 COLUMNS = tuple(field.name for field in fields(Row))
 _NUMBERS = {field.name for field in fields(Row) if "None" in str(field.type)}
-_ABOUT = ("label", "model", "family", "bilevel")  # in addition to the fields of a row
+ABOUT = ("model", "label", "family")  # of the run, in addition to the fields of a row
 # The place of a mean: without what identifies a run, and what is averaged over.
 _AT = tuple(name for name in PLACE if name not in ("run", "arm", "seed", "number"))
 _SUMS = ("trials", "problems", "training_skipped_steps", "scrolls_predictions")
@@ -75,14 +74,11 @@ class Choice:
 class Results:
     """The content of a report; sources, growth: of the data (load.py).
 
-    labels: of each run, the arm's and its own. table: one row per number, with these in `arm` and
-    `label`, and model, family and bilevel; rows of the data have no run.
+    table: one row per number, with the run's model, family and label; rows of the data have none.
     """
 
-    runs: Sequence[TrainedRun]
-    labels: Sequence[tuple[str, str]]
+    runs: Sequence[LabelledRun]
     table: pd.DataFrame
-    environments: Sequence[Mapping[str, Any]]
     sources: Mapping[str, Any]
     growth: Mapping[str, Any] | None
 
@@ -90,14 +86,14 @@ class Results:
     def arms(self) -> list[Arm]:
         """Return the arms in the order of their first runs, without those of SCROLLS only."""
         groups: dict[str, list[TrainedRun]] = {}
-        for run, (label, _) in zip(self.runs, self.labels, strict=True):
-            groups.setdefault(label, []).append(run)
         task = self.table.measure.str.startswith("scrolls_")
         only = set(self.table[task].arm) - set(self.table[~task & self._evaluated].arm)
-        groups = {label: sorted(runs, key=lambda run: run.seed or 0)
-                  for label, runs in groups.items() if label not in only}  # fmt: skip
+        for labelled in self.runs:
+            if labelled.arm not in only:
+                groups.setdefault(labelled.arm, []).append(labelled.run)
         looks = styles([(name, runs[0].family, runs[0].bilevel) for name, runs in groups.items()])
-        return [Arm(label=name, runs=runs, style=looks[name]) for name, runs in groups.items()]
+        return [Arm(label=name, runs=sorted(runs, key=lambda run: run.seed or 0), style=looks[name])
+                for name, runs in groups.items()]  # fmt: skip
 
     @property
     def _evaluated(self) -> pd.Series:
@@ -110,7 +106,9 @@ class Results:
     def unmeasured(self) -> list[str]:
         """Return the own labels of the runs that were not evaluated."""
         measured = set(self.table[self._evaluated].label)
-        return [name for arm, name in self.labels if arm in self.looks and name not in measured]
+        return [
+            run.label for run in self.runs if run.arm in self.looks and run.label not in measured
+        ]
 
     @cached_property
     def looks(self) -> dict[str, Style]:
@@ -134,12 +132,8 @@ class Results:
 
     def cells(self, *measures: str, **at: Any) -> pd.DataFrame:
         """Return the means of some measures at a place; None: the field does not apply."""
-        rows = pd.concat([self._by_measure.get(name, self.means[:0]) for name in measures])
+        rows = self.means[self.means.measure.isin(measures)]
         return rows_at(rows, **{"variant": "", "task": "", "step": None, "apart": False} | at)
-
-    @cached_property
-    def _by_measure(self) -> dict[str, pd.DataFrame]:
-        return {str(name): rows for name, rows in self.means.groupby("measure", sort=False)}
 
     @property
     def trained_at(self) -> int | None:
@@ -185,61 +179,19 @@ def rows_at(rows: pd.DataFrame, **at: Any) -> pd.DataFrame:
     return rows[inside]
 
 
+def values_at(rows: pd.DataFrame, *columns: str) -> dict[Any, float]:
+    """Return the values by what some columns hold."""
+    return rows.set_index([*columns]).value.to_dict()
+
+
 def as_table(rows: Iterable[Row], **about: Any) -> pd.DataFrame:
     """Return rows as a table; about: of their run, which replaces fields and adds columns."""
-    blank = {"label": "", "model": "", "family": "", "bilevel": None}
-    records = [asdict(row) | blank | about for row in rows]
+    records = [asdict(row) | dict.fromkeys(ABOUT, "") | about for row in rows]
     for record in records:
         record |= {name: visible(text) for name, text in record.items() if isinstance(text, str)}
-    table = pd.DataFrame(records, columns=[*COLUMNS, *_ABOUT])
+    table = pd.DataFrame(records, columns=[*COLUMNS, *ABOUT])
     table = table.astype({name: "float64" if name in _NUMBERS else object for name in table})
     return table.assign(order=np.arange(len(table)))  # in the journal of a run: the newest is last
-
-
-def about_run(run: TrainedRun, labels: tuple[str, str]) -> dict[str, Any]:
-    """Return the fields of a run's rows that say whose they are."""
-    return {"run": run.name, "arm": labels[0], "label": labels[1], "model": run.model_name,
-            "seed": run.seed if isinstance(run.seed, int) else None,
-            "family": run.family, "bilevel": run.bilevel}  # fmt: skip
-
-
-def run_labels(runs: Sequence[TrainedRun]) -> list[tuple[str, str]]:
-    """Return (arm, own label) of each run; the latter is its folder if the arm has several runs."""
-    groups = group_by_arm(runs)
-    named = zip(_arm_labels(groups), groups, strict=True)
-    arms = {id(run): (label, len(group)) for label, group in named for run in group}
-    pairs = [arms[id(run)] for run in runs]
-    names = labelled([(label if size == 1 else run.label, run.folder)
-                      for run, (label, size) in zip(runs, pairs, strict=True)])  # fmt: skip
-    return [(label, name) for (label, _), name in zip(pairs, names, strict=True)]
-
-
-def _arm_labels(groups: Sequence[Sequence[TrainedRun]]) -> list[str]:
-    """Return the label of each arm: the model, or the folder if fine-tuned or a checkpoint."""
-    folders = [first.folder.resolve() for first, *_ in groups]
-    stems = [folder.with_name(stem(first.name, first.seed)) if more else folder
-             for folder, (first, *more) in zip(folders, groups, strict=True)]  # fmt: skip
-    alike = Counter(stems)
-    folders = [short if alike[short] == 1 else folder
-               for short, folder in zip(stems, folders, strict=True)]  # fmt: skip
-    return labelled([
-        (first.at(folder.name) if first.step is not None or first.config.get("task")
-         else first.model_name, folder)
-        for folder, (first, *_) in zip(folders, groups, strict=True)
-    ])  # fmt: skip
-
-
-def labelled(named: Sequence[tuple[str, Path]]) -> list[str]:
-    """Return the names; equal ones are replaced by as much of their folders as differs."""
-    labels = [visible(name) for name, _ in named]
-    parts = [[*map(visible, path.resolve().parts)] for _, path in named]
-    for depth in range(1, max(map(len, parts), default=0) + 1):
-        again = Counter(labels)
-        labels = ["/".join(folders[-depth:]) if again[label] > 1 else label
-                  for label, folders in zip(labels, parts, strict=True)]  # fmt: skip
-    turns = [labels[: place + 1].count(label) for place, label in enumerate(labels)]
-    return [f"{label} ({number})" if number > 1 else label
-            for label, number in zip(labels, turns, strict=True)]  # fmt: skip
 
 
 def over_depths(rows: pd.DataFrame) -> pd.DataFrame:
@@ -274,13 +226,6 @@ def over_seeds(rows: pd.DataFrame, sizes: Mapping[str, int]) -> pd.DataFrame:
     return pd.concat([rows[alone].assign(seeds=1)[columns], means[columns]], ignore_index=True)
 
 
-def _panels(means: pd.DataFrame) -> pd.Series:
-    """Return which figure each row is for: of plain models, of variants of a model, of steps."""
-    variants = means.arm.where(means.variant != "", "")
-    parts = (means.measure, means.task, means.source, variants, means.step.notna().astype(str))
-    return pd.Series(list(zip(*parts, strict=True)), index=means.index, dtype=object)
-
-
 def _ranked(means: pd.DataFrame) -> list[str]:
     """Return the measurements of a panel: those of most lines first, then the newest."""
     newest = means.groupby([*_LINE, "measurement"], sort=False).order.max()
@@ -291,9 +236,14 @@ def _ranked(means: pd.DataFrame) -> list[str]:
 
 
 def compared(means: pd.DataFrame) -> pd.Series:
-    """Return a mask of the rows that are compared: of each figure those of one measurement."""
-    panels, shown = _panels(means), pd.Series(True, index=means.index)
-    for _, rows in means.groupby(panels, sort=False):
+    """Return a mask of the rows that are compared: of each figure those of one measurement.
+
+    There is a figure of plain models, one of the variants of each model, and one of steps.
+    """
+    shown = pd.Series(True, index=means.index)
+    figures = means.assign(varied=means.arm.where(means.variant != "", ""), live=means.step.notna())
+    by = ["measure", "task", "source", "varied", "live"]
+    for _, rows in figures.groupby(by, sort=False):
         if rows.measurement.nunique() > 1:
             shown[rows.index] = rows.measurement == _ranked(rows)[0]
     return shown
@@ -301,18 +251,20 @@ def compared(means: pd.DataFrame) -> pd.Series:
 
 def choices_of(means: pd.DataFrame, table: pd.DataFrame) -> list[Choice]:
     """Return what figures hold several measurements of; table: the rows of single runs."""
-    plain, choices = means[(means.variant == "") & means.step.isna()], []
-    table = table[(table.variant == "") & table.step.isna() & table.measure.isin(_NAMED)]
-    for names, runs in table.groupby(["measure", "task", "source"], sort=False):
-        rows = rows_at(plain, **dict(zip(("measure", "task", "source"), names, strict=True)))
-        lines = {by: rows[rows.measurement == by].arm.drop_duplicates().tolist()
-                 for by in (_ranked(rows) if len(rows) else ())}  # fmt: skip
-        partial = {arm: [by for by in group.measurement.unique() if arm not in lines.get(by, ())]
+    by, choices = ["measure", "task", "source"], []
+    table = table[table.measure.isin(_NAMED)]
+    means, table = (rows_at(rows, variant="", step=None) for rows in (means, table))
+    for names, runs in table.groupby(by, sort=False):
+        place = dict(zip(by, names, strict=True))
+        rows = rows_at(means, **place)
+        lines = {way: in_order(rows[rows.measurement == way], "arm")
+                 for way in (_ranked(rows) if len(rows) else ())}  # fmt: skip
+        partial = {arm: [way for way in in_order(group, "measurement")
+                         if arm not in lines.get(way, ())]
                    for arm, group in runs.groupby("arm", sort=False)}  # fmt: skip
-        partial = {arm: rest for arm, rest in partial.items() if rest}
+        partial = {arm: ways for arm, ways in partial.items() if ways}
         if len(lines) > 1 or partial:
-            choices.append(Choice(**dict(zip(("measure", "task", "source"), names, strict=True)),
-                                  lines=lines, partial=partial))  # fmt: skip
+            choices.append(Choice(**place, lines=lines, partial=partial))
     return choices
 
 

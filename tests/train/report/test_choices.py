@@ -174,18 +174,6 @@ def test_lengths_that_score_other_tokens_have_no_line_and_no_ratio(make):
     assert "x1." not in said and "scores other tokens" in said
 
 
-def test_means_of_perplexities_over_seeds_are_geometric(make):
-    names = ("perplexity", "long_ppl", "as_averaged_by_mean_of_windows")
-    runs = []
-    for seed, number in enumerate((1.0, 4.0)):
-        one = make.run(seed=seed)
-        one.rows = [Row(measure=name, source="prose", length=512, value=number)
-                    for name in (*names, "entropy")]  # fmt: skip
-        runs.append(one)
-    means = make.results(*runs).means.set_index("measure").value
-    assert [means[name] for name in names] == pytest.approx([2.0] * 3) and means["entropy"] == 2.5
-
-
 def test_variants_of_a_model_are_compared_by_one_measurement(make):
     one = make.run(sources=("prose",))
     one.rows = [Row(measure="perplexity", source="prose", length=512, variant=variant,

@@ -12,10 +12,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from train.errors import ReportError, UserError
-from train.evals.rows import FILE, half_width
+from train.evals.rows import FILE, Row, half_width
 from train.fit.checkpoints import Place
+from train.report.labels import labelled
 from train.report.load import load, load_growth
-from train.report.table import labelled
+from train.report.page import all_rows
 
 
 def test_every_row_of_a_run_is_in_the_table(make):
@@ -137,14 +138,29 @@ def test_losses_and_shares_are_averaged_as_they_are_and_trials_are_summed(make):
     for seed, one in enumerate(made):
         one.change("accuracy", 0.3 + 0.3 * seed, length=512)
     results = make.results(*made)
-    at = {"task": "passkey", "length": 512}
-    whole = value(results, "accuracy", depth=None, **at)
-    assert (whole.value, whole.low, whole.high) == (pytest.approx(0.6), 0.0, 1.0)
-    assert value(results, "accuracy", depth=0.5, **at).value == pytest.approx(0.6)
-    assert value(results, "trials", depth=0.5, **at).value == 30
-    assert value(results, "trials", depth=None, **at).value == 90
+    for measure, depth, expected in (("accuracy", None, 0.6), ("accuracy", 0.5, 0.6),
+                                     ("trials", 0.5, 30), ("trials", None, 90)):  # fmt: skip
+        mean = value(results, measure, task="passkey", length=512, depth=depth)
+        assert mean.value == pytest.approx(expected)
+        assert measure == "trials" or (mean.low, mean.high) == (0.0, 1.0)
     assert value(results, "training_loss", stop=8192).value == 5.0
     assert value(results, "training_skipped_steps").value == 0
+    # Without what identifies a run, and after all single numbers: so that is a row of the files.
+    table = all_rows(results)
+    means = table[(table.label == "") & (table.arm != "")]
+    assert means.measure.str.endswith("_mean").all() and means.seed.isna().all()
+    assert set(means.note) == {"mean over 3 seeds"} and "nll_mean" in set(means.measure)
+    assert len(table[(table.measure == "perplexity") & (table.label == "rope_2")]) == 6
+
+
+def test_means_of_perplexities_over_seeds_are_geometric(make):
+    names = ("perplexity", "long_ppl", "as_averaged_by_mean_of_windows")
+    runs = [make.run(seed=seed) for seed in (0, 1)]
+    for one, number in zip(runs, (1.0, 4.0), strict=True):
+        one.rows = [Row(measure=name, source="prose", length=512, value=number)
+                    for name in (*names, "entropy")]  # fmt: skip
+    means = make.results(*runs).means.set_index("measure").value
+    assert [means[name] for name in names] == pytest.approx([2.0] * 3) and means["entropy"] == 2.5
 
 
 def test_what_a_seed_lacks_the_mean_lacks(make):
@@ -185,7 +201,7 @@ def test_what_has_no_seed_in_common_is_not_compared_and_two_forms_make_no_pair(m
     assert results.ratios(bilevel, flat).empty
     other = make.run(bilevel=True, name="other")
     other.config["steps"] = 5
-    folders = [run.folder for run in results.runs]
+    folders = [shown.run.folder for shown in results.runs]
     assert load(map(Place.of, [*make.folders(other, place="more"), *folders])).pairs() == []
 
 

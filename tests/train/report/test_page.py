@@ -8,7 +8,6 @@ import re
 from dataclasses import replace
 from xml.etree import ElementTree
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -187,16 +186,6 @@ def test_the_csv_and_the_json_hold_every_number(make):
     held = {(row["measure"], row.get("source"), row.get("length"), row["value"]) for row in rows}
     assert all((row.measure, row.source or None, row.length, row.value) in held for row in one.rows)
     assert ("documents", "prose", 256, 20) in held and ("tokens", "code", None, 1_600_000) in held
-
-
-def test_means_over_seeds_are_rows_of_their_own(make):
-    table = all_rows(make.results(*(make.run(seed=seed) for seed in range(3))))
-    means = table[table.measure.str.endswith("_mean") & (table.label == "") & (table.arm != "")]
-    assert set(means.note) == {"mean over 3 seeds"} and means.seed.isna().all()
-    assert {"perplexity_mean", "accuracy_mean", "nll_mean"} <= set(means.measure)
-    perplexity = means[means.measure == "perplexity_mean"]
-    assert np.all((perplexity.low <= perplexity.value) & (perplexity.value <= perplexity.high))
-    assert set(table[table.measure == "perplexity"].label) == {"rope_0", "rope_1", "rope_2"}
 
 
 def test_the_report_is_files_of_one_name_and_the_same_bytes_each_time(make, tmp_path):

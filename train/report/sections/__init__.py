@@ -8,32 +8,27 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from train.report.content import Block, Section, section
-from train.report.sections.data import growth, segments
-from train.report.sections.exhibits import bits, live, others, perplexity, positions, seeds
-from train.report.sections.published import published
-from train.report.sections.scrolls import scrolls
-from train.report.sections.summary import account, headline, training
-from train.report.sections.tasks import arithmetic, probes, retrieval, stretch
+from train.report.sections import account, data, exhibits, published, scrolls, summary, tasks
 from train.report.table import Results
 
 SECTIONS: dict[str, Callable[[Results], Iterable[Block]]] = {
-    "summary": headline,
-    "perplexity": perplexity,
-    "seeds": seeds,
-    "arithmetic": arithmetic,
-    "retrieval": retrieval,
-    "probes": probes,
-    "scrolls": scrolls,
-    "stretch": stretch,
-    "others": others,
-    "positions": positions,
-    "bits": bits,
-    "training": training,
-    "live": live,
-    "segments": segments,
-    "growth": lambda results: growth(results.growth),
-    "account": account,
-    "published": published,
+    "summary": summary.headline,
+    "perplexity": exhibits.perplexity,
+    "seeds": exhibits.seeds,
+    "arithmetic": tasks.arithmetic,
+    "retrieval": tasks.retrieval,
+    "probes": tasks.probes,
+    "scrolls": scrolls.scrolls,
+    "stretch": tasks.stretch,
+    "others": exhibits.others,
+    "positions": exhibits.positions,
+    "bits": exhibits.bits,
+    "training": exhibits.training,
+    "live": exhibits.live,
+    "segments": data.segments,
+    "growth": lambda results: data.growth(results.growth),
+    "account": account.account,
+    "published": published.published,
 }
 
 
@@ -44,9 +39,8 @@ def section_of(results: Results, anchor: str) -> Section | None:
 
 
 def sections(results: Results) -> list[Section]:
-    drawn = (section_of(results, anchor) for anchor in SECTIONS)
-    return [section for section in drawn if section is not None]
+    return [*filter(None, (section_of(results, anchor) for anchor in SECTIONS))]
 
 
 def growth_section(counts: Mapping[str, Any]) -> Section:
-    return section("growth", growth(counts))
+    return section("growth", data.growth(counts))

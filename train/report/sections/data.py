@@ -30,22 +30,12 @@ def segments(results: Results) -> Iterator[Block]:
     for name, source in results.sources.items():
         buckets, sample = source["by_document_length"], source["sample"]
         yield Heading(name)
-        yield Words(_facts(source), look="facts")
+        yield Words(note("segments", "facts", **source), look="facts")
         if buckets:
             drawing = _histograms(f"segments_{name}", name, source["edges"], buckets)
             yield Figure(drawing, _buckets(buckets))
         if sample and sample["text"]:
             yield _passage(name, sample)
-
-
-def _facts(source: Mapping[str, Any]) -> str:
-    return note(
-        "segments", "facts", documents=source["documents"], tokens=source["tokens"],
-        lengths=source["tokens_per_segment"], read=source["documents_read"],
-        segmenter=source["segmenter"].get("segmenter", "without a stated name"),
-        provenance=source["provenance"].rstrip("."),
-        licence=str(source.get("licence") or "not stated").rstrip("."),
-    )  # fmt: skip
 
 
 def _histograms(

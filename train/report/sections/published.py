@@ -4,8 +4,10 @@ import functools
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import pandas as pd
 
 from train.report.content import Block, Cell, Line, Table, note
 from train.report.formats import count
@@ -13,65 +15,45 @@ from train.report.table import Results
 
 PROVENANCES = ("paper", "later", "unread")  # explained in words.toml
 OTHERS = "every other encoding"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """A published number, in words.
-
-    text: empty if it is unread. model: a name, OTHERS, or empty. data: a source of text, or a
-    benchmark. trained_at, length: in tokens.
-    """
-
-    measure: str
-    source: str
-    provenance: str
-    model: str = ""
-    data: str = ""
-    trained_at: int | None = None
-    length: int | None = None
-    text: str = ""
-
-    @property
-    def cell(self) -> Cell:
-        return Cell(self.text, small=(self.provenance,))
+_COLUMNS = ("experiment", "measure", "model", "data", "trained_at", "length", "text", "source",
+            "provenance")  # fmt: skip
 
 
 @functools.cache
-def targets() -> dict[str, tuple[Target, ...]]:
-    """Return all targets by experiment, in the order of the file."""
+def targets() -> pd.DataFrame:
+    """Return a row for each published number, in the order of the file; what does not apply is "".
+
+    text: the number in words, empty if it is unread. model: a name, OTHERS, or empty. data: a
+    source of text, or a benchmark. trained_at, length: in tokens. origin: source and provenance.
+    """
     path = Path(__file__).parents[1] / "targets.json"
     whole = json.loads(path.read_text(encoding="utf-8"))
-    return {name: tuple(Target(**line) for line in lines) for name, lines in whole.items()}
+    rows = [{"experiment": name, **line} for name, lines in whole.items() for line in lines]
+    table = pd.DataFrame(rows, columns=_COLUMNS, dtype=object).fillna("")
+    return table.assign(origin=table.source + " (" + table.provenance + ")")
 
 
-def target_of(experiment: str, model: str) -> Target | None:
-    """Return the target of a model, or of all models without their own; None if there is none."""
-    models = {target.model: target for target in targets()[experiment]}
-    return models.get(model, models.get(OTHERS))
+def targets_of(experiment: str) -> pd.DataFrame:
+    return targets()[targets().experiment == experiment]
+
+
+def target_of(experiment: str, model: str) -> str:
+    """Return the number of a model, or of all models without their own; "" if there is none."""
+    models = targets_of(experiment).set_index("model").text.to_dict()
+    return str(models.get(model, models.get(OTHERS, "")))
 
 
 def sources_of(experiment: str) -> str:
     """Return the sources of an experiment's targets with their provenance, each once."""
-    lines = (f"{target.source} ({target.provenance})" for target in targets()[experiment])
-    return ", ".join(dict.fromkeys(lines))
+    return ", ".join(targets_of(experiment).origin.unique())
 
 
-def comparable(*, data: str, model: str, trained_at: int | None) -> dict[int, Target]:
-    """Return the perplexities by length published of a model that was trained at the same length.
-
-    Sources are compared by the letters and digits of their names: pg19 is PG-19.
-    """
-    return {
-        target.length: target
-        for target in targets()["perplexity"]
-        if target.length is not None
-        and (target.model, target.trained_at) == (model, trained_at)
-        and _plain(target.data) == _plain(data)
-    }
+def as_cell(target: Any) -> Cell:
+    return Cell(target.text, small=(target.provenance,))
 
 
-def _plain(name: str) -> str:
+def _letters(name: str) -> str:
+    """Return what sources are compared by: pg19 is PG-19."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
@@ -79,9 +61,11 @@ def published_perplexities(results: Results, source: str, lengths: Sequence[floa
     """Return a row for each model with a published number here; other cells are blank."""
     rows: dict[str, Line] = {}
     for arm in results.arms:
-        at = comparable(data=source, model=arm.model, trained_at=arm.row_length)
-        if arm.model not in rows and {*at} & {*lengths}:
-            cells = [at[int(length)].cell if length in at else "" for length in lengths]
+        alike = (arm.model, arm.row_length, _letters(source))
+        at = {target.length: as_cell(target) for target in targets_of("perplexity").itertuples()
+              if (target.model, target.trained_at, _letters(target.data)) == alike}  # fmt: skip
+        cells = [at.get(length, "") for length in lengths]
+        if any(cells) and arm.model not in rows:
             rows[arm.model] = [Cell(arm.model, style=arm.style), *cells]
     return [["published (provenance below)"], *rows.values()] if rows else []
 
@@ -89,16 +73,14 @@ def published_perplexities(results: Results, source: str, lengths: Sequence[floa
 def published(results: Results) -> Iterator[Block]:
     """Show one table of all targets, whether or not a run can be compared with them."""
     rows: list[Line] = []
-    for name, group in targets().items():
-        texts: dict[tuple[str, ...], list[str]] = {}  # those that differ only by length
-        for target in group:
-            trained = "" if target.trained_at is None else count(target.trained_at)
-            source = f"{target.source} ({target.provenance})"
-            key = (target.measure, target.model, target.data, trained, source)
-            length = "" if target.length is None else f" at {count(target.length)}"
-            texts.setdefault(key, []).append(f"{target.text}{length}")
-        rows.append([name])
-        rows += [[*key, ", ".join(values), source] for (*key, source), values in texts.items()]
+    for name, group in targets().groupby("experiment", sort=False):
+        rows.append([str(name)])
+        # Those that differ only by length share a row.
+        by = ["measure", "model", "data", "trained_at", "origin"]
+        for (*key, trained, origin), alike in group.groupby(by, sort=False):
+            texts = (f"{target.text}{target.length and f' at {count(target.length)}'}"
+                     for target in alike.itertuples())  # fmt: skip
+            rows.append([*key, trained and count(trained), ", ".join(texts), origin])
     head = ["measure", "model", "data", "trained at", "published", "source, provenance"]
     meanings = "; ".join(f"{name}: {note('published', name)}" for name in PROVENANCES)
     yield Table(head, rows, note=f"Provenance: {meanings}.", words=True)

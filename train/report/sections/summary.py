@@ -1,54 +1,64 @@
-"""The start and the end of the page: what was trained, observations, how it was measured.
+"""The start of the page: what was trained, and what both ends of each curve show.
 
 The sentences are computed from the numbers; they neither praise nor explain.
 """
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from train.disk.manifest import redacted
-from train.report.content import (
-    Block,
-    Cell,
-    Figure,
-    Heading,
-    Html,
-    Items,
-    Line,
-    Table,
-    Words,
-    Write,
-    note,
-)
-from train.report.formats import DASH, amount, count, duration, fixed, percent, short, spread
-from train.report.sections.exhibits import Curves, protocols, to_trained
+from train.report.content import Block, Cell, Items, Table, Words, note
+from train.report.formats import DASH, amount, count, percent, spread
+from train.report.sections.curves import Curves, to_trained
 from train.report.sections.tasks import above_chance, in_distribution
-from train.report.table import Arm, Choice, Results, in_order
+from train.report.table import Choice, Results, in_order, values_at
 
 _NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine")
-_LIMITS = ("size", "bars", "nearest", "segments", "bytes")
 
 
 def headline(results: Results) -> Iterator[Block]:
     """Show one sentence on the training, the observations, and one table."""
     if not results.arms:
         return
-    pairs = [(source, _on_source(results, source)) for source in _sources(results)]
-    pairs += [("Arithmetic", _arithmetic(results)), ("Retrieval", _retrieval(results)),
+    texts = {source: _perplexity(results, source)
+             for source in in_order(results.cells("perplexity"))}  # fmt: skip
+    passkeys = _ends(results, results.cells("accuracy", task="passkey", depth=None),
+                  title="passkey found")  # fmt: skip
+    answers = _answers(results)
+    pairs = [(source, _on_source(results, curves, source)) for source, curves in texts.items()]
+    pairs += [("Arithmetic", " ".join(_sentence(answers, "solved", at) for at in answers.columns)),
+              ("Retrieval", _retrieval(results, passkeys)),
               ("Certainty", _certainty(results)),
               ("Measurements", " ".join(map(choice_text, results.choices)))]  # fmt: skip
     yield Words(_trained_on(results), look="lead")
     yield Items(pairs=[(subject, sentence) for subject, sentence in pairs if sentence])
-    yield _table(results)
+    yield _table(results, [*texts.values(), passkeys, answers], ratio=bool(texts))
 
 
-def _sources(results: Results) -> list[str]:
-    return in_order(results.cells("perplexity"))
+def _ends(
+    results: Results, cells: pd.DataFrame, *, near: float | None = None, x: str = "length",
+    **look: Any,
+) -> Curves:  # fmt: skip
+    """Return the values at two ends of the axis: at `near`, or else the first, and at the last."""
+    xs = sorted(cells[x].dropna().unique().tolist())
+    first = near if near in xs else min(xs, default=None)
+    shown = cells[cells[x].isin([first, *xs[-1:]])]
+    return Curves(shown.assign(low=math.nan, high=math.nan), results.looks, x=x, **look)
+
+
+def _perplexity(results: Results, source: str) -> Curves:
+    cells = results.cells("perplexity", source=source)
+    return _ends(results, cells, near=results.trained_at, small=to_trained(results, cells),
+                 title=f"perplexity, {source}")  # fmt: skip
+
+
+def _answers(results: Results) -> Curves:
+    """Return the answers at the most operators within training, and at the most overall."""
+    cells = results.cells("answer", task="arithmetic")
+    return _ends(results, cells, near=in_distribution(results, cells), x="operators",
+                 title="correct answers, operators")  # fmt: skip
 
 
 def _trained_on(results: Results) -> str:
@@ -62,7 +72,7 @@ def _trained_on(results: Results) -> str:
     shares = shares.assign(share=shares.value / shares.arm.map(totals).astype("float64"))
     mix = [f"{spread([*rows.share, *[0.0] * (len(totals) - len(rows))], percent)} {source}"
            for source, rows in shares.groupby("source", sort=False)]  # fmt: skip
-    machines = list(dict.fromkeys(_machine(about) for about in results.environments if about))
+    machines = list(dict.fromkeys(_machine(run.machine) for run in results.runs if run.machine))
     models = _NUMBERS[number] if number < len(_NUMBERS) else count(number)
     return note("summary", "trained", models=models, several=number > 1, mix=mix,
                 machines=machines, **values)  # fmt: skip
@@ -75,34 +85,22 @@ def _machine(about: Mapping[str, Any]) -> str:
     return str(about.get("gpu") or named)
 
 
-def _ends(results: Results, source: str) -> list[float]:
-    """Return the common training length, or else the shortest length, and the longest."""
-    lengths = sorted(results.cells("perplexity", source=source).length.dropna().unique().tolist())
-    trained = results.trained_at
-    near = lengths[0] if trained is None or trained not in lengths else trained
-    return list(dict.fromkeys((float(near), lengths[-1])))
-
-
-def _extremes(cells: pd.DataFrame, write: Write) -> dict[str, Any]:
-    """Return the lowest and the highest finite value as written, with their arms.
+def _sentence(curves: Curves, name: str, at: float, **values: Any) -> str:
+    """Return a sentence on the lowest and the highest finite value of a column, and whose they are.
 
     Without a value both are empty; without two that are written differently the highest is.
     """
-    finite = cells[np.isfinite(cells.value)]
-    written = finite.sort_values("value").value.map(write)
-    ends = [*dict.fromkeys([*written[:1], *written[-1:]]), "", ""][:2]
-    arms = (finite.arm[finite.value.map(write) == end].tolist() for end in ends)
-    return dict(zip(("low", "high", "lowest", "highest"), (*ends, *arms), strict=True))
+    column = {line: row.value for (line, x), row in curves.at.items() if x == at}
+    written = {line: curves.write(value) for line, value in column.items() if math.isfinite(value)}
+    ends = [curves.write(pick(column[line] for line in written)) for pick in (min, max) if written]
+    low, high = [*dict.fromkeys(ends), "", ""][:2]
+    lowest, highest = ([line for line in written if written[line] == end] for end in (low, high))
+    return note("summary", name, at=at, low=low, high=high, lowest=lowest, highest=highest,
+                broken=[line for line in column if line not in written], **values)  # fmt: skip
 
 
-def _on_source(results: Results, source: str) -> str:
-    cells = results.cells("perplexity", source=source)
-    parts = []
-    for length in _ends(results, source):
-        there = cells[cells.length == length]
-        parts.append(note("summary", "at", length=length, trained=results.trained_at,
-                          broken=there[~np.isfinite(there.value)].arm.tolist(),
-                          **_extremes(there, short)))  # fmt: skip
+def _on_source(results: Results, curves: Curves, source: str) -> str:
+    parts = [_sentence(curves, "at", at, trained=results.trained_at) for at in curves.columns]
     for flat, bilevel in results.pairs():
         ratios = results.ratios(bilevel, flat)
         finite = ratios[(ratios.source == source) & ratios.value.notna()].value
@@ -112,30 +110,12 @@ def _on_source(results: Results, source: str) -> str:
     return " ".join(parts)
 
 
-def _operators(results: Results) -> list[float]:
-    """Return the most operators within training, and the most overall."""
-    numbers = results.cells("answer", task="arithmetic").operators.unique().tolist()
-    trained = results.cells("trained_operators", task="arithmetic").operators.max()
-    return sorted({in_distribution(numbers, trained), max(numbers)}) if numbers else []
-
-
-def _arithmetic(results: Results) -> str:
-    answers = results.cells("answer", task="arithmetic")
-    return " ".join(note("summary", "solved", operators=operators,
-                         **_extremes(answers[answers.operators == operators], percent))
-                    for operators in _operators(results))  # fmt: skip
-
-
-def _retrieval(results: Results) -> str:
-    cells = results.cells("accuracy", task="passkey", depth=None)
-    if cells.empty:
-        return ""
-    far = float(cells.length.max())
-    cells = cells[cells.length == far]
-    chance = results.cells("chance", task="passkey").value
-    clear, several = above_chance(results, "passkey", far), cells.value.count() > 1
-    return note("summary", "found", length=far, several=several, chance=chance, clear=clear,
-                **_extremes(cells, percent))  # fmt: skip
+def _retrieval(results: Results, passkeys: Curves) -> str:
+    return "".join(
+        _sentence(passkeys, "found", far, chance=results.cells("chance", task="passkey").value,
+              clear=above_chance(results, "passkey", far))
+        for far in passkeys.columns[-1:]
+    )  # fmt: skip
 
 
 def choice_text(choice: Choice) -> str:
@@ -151,131 +131,18 @@ def _certainty(results: Results) -> str:
     return note("summary", "once") if alone else ""
 
 
-def _table(results: Results) -> Table:
-    head, groups = ["model", "parameters"], [("", 2)]
-    sizes = {row.arm: row.value for row in results.cells("parameters").itertuples()}
-    rows: list[list[Cell | str]] = [
-        [Cell(arm.label, style=arm.style), amount(sizes[arm.label])] for arm in results.arms
-    ]
-
-    def add(title: str, cells: pd.DataFrame, ends: Sequence[float], **look: Any) -> None:
-        cells = cells[cells[look.get("x", "length")].isin(ends)].assign(low=math.nan, high=math.nan)
-        lines = {name.text: row for name, *row in Curves(cells, results.looks, **look).rows()}
-        groups.append((title, len(ends)))
-        head.extend(map(count, ends))
-        for arm, row in zip(results.arms, rows, strict=True):
-            row += lines.get(arm.label, [DASH] * len(ends))
-
-    for source in _sources(results):
-        cells = results.cells("perplexity", source=source)
-        ratio = to_trained(results, cells)
-        add(f"perplexity, {source}", cells, _ends(results, source), small=ratio)
-    shares = results.cells("accuracy", task="passkey", depth=None)
-    if len(shares):
-        ends = list(dict.fromkeys((shares.length.min(), shares.length.max())))
-        add("passkey found", shares, ends, write=percent, pick=max)
-    if operators := _operators(results):
-        answers = results.cells("answer", task="arithmetic")
-        add("correct answers, operators", answers, operators, x="operators", write=percent,
-            pick=max)  # fmt: skip
-    parts = ["ratio"] * bool(_sources(results)) + ["best"] * (len(head) > 2)
+def _table(results: Results, curves: Sequence[Curves], *, ratio: bool) -> Table:
+    """Return the columns of all curves side by side, a row per model."""
+    curves = [curve for curve in curves if curve.columns]
+    sizes = values_at(results.cells("parameters"), "arm")
+    lines = [{name.text: cells for name, *cells in curve.rows()} for curve in curves]
+    rows: list[list[Cell | str]] = []
+    for arm in results.arms:
+        rows.append([Cell(arm.label, style=arm.style), amount(sizes[arm.label])])
+        for curve, named in zip(curves, lines, strict=True):
+            rows[-1] += named.get(arm.label, [DASH] * len(curve.columns))
+    head = ["model", "parameters", *(count(at) for curve in curves for at in curve.columns)]
+    groups = [("", 2), *((curve.title, len(curve.columns)) for curve in curves)]
+    parts = ["ratio"] * ratio + ["best"] * bool(curves)
     return Table(head=head, groups=groups, rows=rows,
                  note=" ".join(note("summary", name) for name in parts))  # fmt: skip
-
-
-def training(results: Results) -> Iterator[Block]:
-    """Show the loss against tokens seen, next to steps, time, memory and faults."""
-    if not results.arms:
-        return
-    if names := ", ".join(results.unmeasured):
-        yield Words(note("training", "missing", names=names))
-    cells = results.cells("training_loss")
-    chart = Curves(cells, results.looks, x="stop").draw(
-        "training", "training loss, nats per token", "tokens seen", x_scale="linear"
-    )
-    head = ["model", "last loss", "steps", "tokens/s", "time", "GiB", "clamped", "skipped"]
-    rows = [_cost(results, arm, cells) for arm in results.arms]
-    yield Figure(chart, Table(head, rows, note=note("training")))
-
-
-def _cost(results: Results, arm: Arm, cells: pd.DataFrame) -> Line:
-    costs = ("training_tokens", "training_steps", "training_seconds", "training_memory",
-             "clamped_share", "training_skipped_steps")  # fmt: skip
-    at = {row.measure: row.value for row in results.cells(*costs, arm=arm.label).itertuples()}
-    tokens, steps, seconds, memory, clamped, skipped = (at.get(name, math.nan) for name in costs)
-    losses = cells[cells.arm == arm.label].sort_values("stop").value
-    return [
-        Cell(arm.label, style=arm.style),
-        fixed(losses.iloc[-1], 2) if len(losses) else DASH,
-        count(steps),
-        amount(tokens / seconds) if seconds > 0 and math.isfinite(tokens) else DASH,
-        duration(seconds),
-        fixed(memory, 2) if math.isfinite(memory) else DASH,
-        percent(clamped, 1) if math.isfinite(clamped) else DASH,
-        count(skipped),
-    ]
-
-
-def account(results: Results) -> Iterator[Block]:
-    """Show how the numbers were made, and what they do not show."""
-    if not results.arms:
-        return
-    yield from _protocols(results)
-    yield Heading("Interpretation and limits")
-    yield Items([note("account", name) for name in _LIMITS])
-    labels = [label for _, label in results.labels]
-    machines = dict(zip(labels, results.environments, strict=True))
-    yield Heading("Machine and versions")
-    same, differ = _compared({label: about for label, about in machines.items() if about})
-    yield from (table for table in (same, differ) if table)
-    configs = [redacted(dict(run.config)) for run in results.runs]
-    yield Heading("Configuration")
-    _, differ = _compared(dict(zip(labels, configs, strict=True)))
-    yield differ or Words(note("account", "alike", runs=len(configs)))
-    for label, run, config in zip(labels, results.runs, configs, strict=True):
-        whole = {"model": redacted(dict(run.model)), "config": config}
-        if read := run.notes.get("documents"):
-            whole["documents"] = redacted(dict(read))
-        text = json.dumps(whole, indent=2, ensure_ascii=False, default=str)
-        yield Html("details", {"summary": f"{label}: encoding, model and run", "text": text})
-
-
-def _protocols(results: Results) -> Iterator[Block]:
-    rows = results.cells("perplexity")
-    notes = protocols(rows)
-    skipped = results.table[results.table.measure == "left_out"]
-    if notes or len(skipped):
-        yield Heading("Protocol")
-    for text in notes:
-        whose = f" ({', '.join(rows[rows.note == text].arm.unique())})" if len(notes) > 1 else ""
-        yield Words(bold=f"Perplexity{whose}: ", text=text)
-    if len(skipped):
-        lengths = [DASH if math.isnan(length) else count(length) for length in skipped.length]
-        columns = ["label", "variant", "task", "source", "length", "note"]
-        cells = skipped.assign(length=lengths)[columns].astype(str).values.tolist()
-        head = ["not measured", "variant", "task", "source", "length", "reason"]
-        yield Table(head, cells, words=True)
-
-
-def _compared(values: Mapping[str, Any]) -> tuple[Table | None, Table | None]:
-    """Return tables of dotted keys: of values that all share, and with a column for each name."""
-    flats = [_flat(value) for value in values.values()]
-    keys = dict.fromkeys(key for flat in flats for key in flat)
-    rows = [[key, *(flat.get(key, DASH) for flat in flats)] for key in keys]
-    same = [row[:2] for row in rows if len(set(row[1:])) == 1]
-    differ = [row for row in rows if len(set(row[1:])) > 1]
-    return (
-        Table(["key", "value"], same, words=True) if same else None,
-        Table(["differs in", *values], differ, words=True) if differ else None,
-    )
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    flat: dict[str, str] = {}
-    for name, value in values.items():
-        if isinstance(value, Mapping) and value:
-            flat |= _flat(value, f"{prefix}{name}.")
-        else:
-            text = value if isinstance(value, str) else json.dumps(value, default=str)
-            flat[f"{prefix}{name}"] = text
-    return flat
