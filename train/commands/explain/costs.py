@@ -26,7 +26,13 @@ from train.report.formats import short
 
 _NOTHING = {"_target_": "bipe.encodings.NoPE"}
 _RUN = 128  # tokens of the row that is run
-_WRITE = "write a token"
+# What attention is asked for: the fields of its cases.
+_WRITING = {"write a token": {"packed": False, "queries": "one", "gradients": False}}
+_READING = {
+    "train, rows of one document": {"packed": False, "queries": "all", "gradients": True},
+    "train, packed rows": {"packed": True, "queries": "all", "gradients": True},
+    "read": {"packed": False, "queries": "all", "gradients": False},
+}
 _TRAINED = 16  # bytes of a weight, its gradient and its two moments
 Device = Literal["cpu", "cuda"]
 Choice = tuple[int, str, str]  # a length, the path of attention, and why
@@ -112,19 +118,19 @@ def _paths(scheme: Any, device: Device, lengths: Sequence[int], path: Any) -> It
         _require_possible(scheme, path)
     passes = {time: _passes(scheme, time) for time in lengths}
 
-    def chosen(*doings: str) -> Mapping[str, Sequence[Choice]]:
+    def chosen(doings: Mapping[str, Any]) -> dict[str, list[Choice]]:
         return {
-            doing: [(time, *_chosen(scheme, device, time, path, doing))
+            doing: [(time, *_chosen(scheme, device, time, path, fields))
                     for time, count in passes.items() if not count]
-            for doing in doings
+            for doing, fields in doings.items()
         }  # fmt: skip
 
-    yield from _joined(chosen("train, rows of one document", "train, packed rows", "read"))
+    yield from _joined(chosen(_READING))
     for time, count in passes.items():
         if count:
             parts = f"{type(far_of(scheme)).__name__}: {counted(count, 'part')} of the keys"
             yield f"train, read: in passes at {time:,} ids ({parts} under one softmax)"
-    yield from _joined(chosen(_WRITE))
+    yield from _joined(chosen(_WRITING))
 
 
 def _bias(scheme: Any) -> Any:
@@ -142,17 +148,14 @@ def _require_possible(scheme: Any, path: Any) -> None:
             choose_attention(bias=bias, q_at=at, k_at=at, path=path)
 
 
-def _chosen(scheme: Any, device: Device, time: int, path: Any, doing: str) -> tuple[str, str]:
+def _chosen(
+    scheme: Any, device: Device, time: int, path: Any, fields: Mapping[str, Any]
+) -> tuple[str, str]:
     """Return the path of one length, and why."""
     if path != "auto":
         return path, "as configured"
-    rule = choose_rule(
-        Case(
-            device=device, bias=bias_kind(_bias(scheme)[1]), time=time, packed="packed" in doing,
-            queries="one" if doing == _WRITE else "all", gradients=doing.startswith("train"),
-            row_kernel=bias_row_works(),
-        )
-    )  # fmt: skip
+    bias, row_kernel = bias_kind(_bias(scheme)[1]), bias_row_works()
+    rule = choose_rule(Case(device=device, bias=bias, time=time, row_kernel=row_kernel, **fields))
     return rule.path, rule.reason
 
 
