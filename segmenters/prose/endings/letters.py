@@ -6,7 +6,10 @@ Among other symbols it rather is one, too, unless names stand there ("a theorem 
 small letter is no initial, but may abbreviate. Only a window of the text before it is read.
 """
 
+from __future__ import annotations
+
 import re
+from typing import NamedTuple
 
 from segmenters.prose import word_lists
 from segmenters.prose.endings.doubt import Doubt, Rule, Table, otherwise
@@ -31,21 +34,6 @@ _PLAIN = frozenset(
     "xyjwqi\u00e0\u00e1\u00e8\u00e9\u00ed\u00e5\u00f6\u00f8\u00fa\u044f\u0454\u044e"
     "\u03b1\u03b2\u03b3\u03b4\u03b5\u03b6\u03b8\u03bb\u03be\u03c1\u03c4\u03c6\u03c8\u03c9"
 )
-# Of the words that name symbols, those that are no names of persons: "He took Vitamin C. It".
-_NO_NAMES = frozenset(
-    (
-        "vitamin",
-        "section",
-        "appendix",
-        "figure",
-        "table",
-        "chapter",
-        "group",
-        "class",
-        "type",
-        "option",
-    )
-) | frozenset(("hepatitis", "phase", "version", "protein", "exhibit", "kinase"))
 # The first letters of German abbreviations of two words: "z. B.", "v. Chr.".
 _ABBREVIATED = frozenset(("zB", "uU", "iA", "oB", "vC", "nC", "iV", "iR", "dR", "uA"))
 # An initial and a name; a capital or number within a sentence.
@@ -83,7 +71,7 @@ def _joined(doubt: Doubt) -> str:
 
 def _is_named_symbol(doubt: Doubt) -> bool:
     before = doubt.bare_previous
-    named = before in word_lists.SYMBOLS or before.lower() in _NO_NAMES
+    named = before in word_lists.SYMBOLS or before.lower() in word_lists.THINGS
     return named or _SIGN.search(before) is not None
 
 
@@ -98,10 +86,128 @@ def _may_be_initial(doubt: Doubt) -> bool:
     return doubt.before.isupper() or not doubt.upper
 
 
-def _is_letter_symbol(doubt: Doubt) -> bool:
-    """Return whether a letter behind a small word is a symbol."""
-    letter, before = doubt.before, doubt.bare_previous
-    return letter.isascii() and before.islower() and _is_symbol(doubt)
+class Symbols(NamedTuple):
+    """What stands before a letter. alone: whether it stood there without a period, as a symbol.
+
+    others: other letters that did, and relations between symbols (" = ").
+    """
+
+    alone: bool
+    others: set[str]
+
+
+def _symbols(text: str, first: int, end: int, letter: str) -> Symbols:
+    """Return the symbols in text[first:end] before a letter."""
+    letters, relations = set[str](), {*_RELATION.findall(text, first, end)}
+    for match in _APART.finditer(text, first, end):
+        place, found_letter = match.start(), match[1]
+        # One behind a full stop may be a word, and one before a period an initial.
+        opens = found_letter in _FIRST_WORDS and text[place - 1 : place] in _STOPS
+        if opens or text[match.end()] == ".":
+            before = text[max(first, place - _LONGEST_WORD) : place].rpartition(" ")[2]
+            if before.rstrip(":") not in _MARKING:
+                continue
+        letters.add(found_letter)
+    others = (letters - _FEW_WORDS - {letter}) | relations
+    return Symbols(letter in letters and (letter not in _WORDS or bool(others)), others)
+
+
+def _is_one(word: str) -> bool:
+    """Return whether a word is a letter that is no word."""
+    return len(word) == 1 and word.isascii() and word.isalpha() and word not in _FEW_WORDS
+
+
+class Before(NamedTuple):
+    """The two words before a letter. binds: whether the nearer one is between symbols or names."""
+
+    word: str
+    earlier: str
+    binds: bool
+
+    @classmethod
+    def of(cls, doubt: Doubt) -> Before:
+        word, earlier = doubt.bare_previous.strip("([,;"), doubt.earlier
+        preposition = word in _PREPOSITIONS and doubt.speaks(_SLAVIC)  # "spolu s J. Novakem"
+        binds = preposition or word in word_lists.BINDING
+        two = earlier[0].rpartition(" ")[2].strip("(,") if len(earlier) > 1 else ""
+        return cls(word, two, binds)
+
+
+def _is_behind_name(doubt: Doubt) -> bool:
+    """Return whether a person rather follows: "work of J. Doe", "Roe and J. Doe"."""
+    word, earlier, binds = Before.of(doubt)
+    if not (binds and _may_be_initial(doubt)):
+        return False
+    if earlier[:1].isupper() and len(earlier) > 1 and earlier not in word_lists.SYMBOLS:
+        return True
+    if word == "in":  # "Theorem 2.1 in J. Doe"
+        return earlier[:1].isdigit()
+    return earlier in word_lists.NAMING and word not in word_lists.PLACING
+
+
+def _is_beside_symbol(doubt: Doubt) -> bool:
+    word, earlier, binds = Before.of(doubt)
+    return _is_one(earlier) or earlier in word_lists.SYMBOLS if binds else _is_one(word)
+
+
+def _is_placed(doubt: Doubt) -> bool:
+    word, _, binds = Before.of(doubt)
+    return word in word_lists.PLACING and not binds
+
+
+def _symbols_before(doubt: Doubt) -> Symbols:
+    """Return the symbols before a letter; what may be a word counts only behind a longer one."""
+    word, _, binds = Before.of(doubt)
+    first = max(0, doubt.start - _WINDOW)
+    alone, others = _symbols(doubt.text, first, doubt.start - 1, doubt.before)
+    return Symbols(alone, others if binds and len(word) > 1 else others - _WORDS)
+
+
+def _is_stated(doubt: Doubt) -> bool:
+    """Return whether a letter that no preposition binds is a symbol: "the answer is B"."""
+    word, earlier, _ = Before.of(doubt)
+    alone, others = _symbols_before(doubt)
+    if alone:
+        return True
+    if word_lists.COPULAS.isdisjoint((word, earlier)):  # "is B", "is clearly B"
+        return word.isalpha() and not all(map(str.isupper, others))
+    sentence = doubt.text[_sentence_start(doubt) : doubt.start]
+    stated = bool(others) or (earlier in ("it", "It") and sentence[-1].isupper())
+    return stated or not word_lists.SYMBOLS.isdisjoint(sentence.lower().split())
+
+
+def _is_without_name(doubt: Doubt) -> bool:
+    """Return whether no person is named in the sentence before a letter."""
+    if not _may_be_initial(doubt):
+        return True
+    names_before = _NAMED.finditer(doubt.text, _sentence_start(doubt), doubt.start)
+    return all(name[1].lower() in word_lists.STARTERS for name in names_before)
+
+
+def _is_placed_without_name(doubt: Doubt) -> bool:
+    within = _sentence_start(doubt) + 1, doubt.start - 1
+    return Before.of(doubt).word in word_lists.PLACING and not _PROPER.search(doubt.text, *within)
+
+
+def _sentence_start(doubt: Doubt) -> int:
+    """Return where the sentence of a letter starts, or the window before it."""
+    return max(doubt.last, doubt.start - _WINDOW, 0)
+
+
+# Of an ASCII letter behind a word in small letters.
+BEHIND_SMALL_WORD: Table = (
+    Rule("initial of a person", _is_behind_name, False),
+    Rule("letter beside a symbol", _is_beside_symbol, True),  # "x B. So", "an element of S. So"
+    Rule("letter in a place of symbols", _is_placed, True),
+    Rule("letter that is stated", lambda d: not Before.of(d).binds, _is_stated),
+    Rule("letter that stood alone before", lambda d: _symbols_before(d).alone, True),
+    Rule(
+        "letter among symbols or names",
+        lambda d: bool(_symbols_before(d).others) or not _may_be_initial(d),
+        _is_without_name,
+    ),
+    Rule("letter in a place of symbols and names", otherwise, _is_placed_without_name),
+)
 
 
 # A small letter is asked about where it may start a sentence, too.
@@ -153,73 +259,10 @@ LETTER: Table = (
         lambda d: d.previous[-1] == "," and _may_be_initial(d),
         lambda d: _is_one(d.bare_previous[:-1]),
     ),
-    Rule("initial or symbol", otherwise, _is_letter_symbol),
+    Rule(
+        "initial behind a name or number",
+        lambda d: not (d.before.isascii() and d.bare_previous.islower()),
+        False,
+    ),
+    Rule("initial or symbol", otherwise, BEHIND_SMALL_WORD),
 )
-
-
-def _is_symbol(doubt: Doubt) -> bool:
-    """Return whether a letter is a symbol, behind a word in small letters."""
-    text, start, last, initial = doubt.text, doubt.start, doubt.last, _may_be_initial(doubt)
-    letter, before = text[start - 1], doubt.bare_previous.strip("([,;")
-    earlier = doubt.earlier
-    two = earlier[0].rpartition(" ")[2].strip("(,") if len(earlier) > 1 else ""
-    preposition = before in _PREPOSITIONS and doubt.speaks(_SLAVIC)  # "spolu s J. Novakem"
-    binding = preposition or before in word_lists.BINDING
-    if binding and initial and _is_named(two, before):
-        return False
-    if (_is_one(before) and not binding) or (
-        binding and (_is_one(two) or two in word_lists.SYMBOLS)
-    ):
-        return True  # "x B. So", "A and B. So", "an element of S. So"
-    placed = before in word_lists.PLACING
-    if placed and not binding:
-        return True
-    first = max(0, start - _WINDOW)
-    alone, others = _symbols(text, first, start - 1, letter)
-    if not (binding and len(before) > 1):
-        others -= _WORDS
-    sentence = max(last, first)
-    if alone or not binding:
-        return alone or _is_stated(before, two, text[sentence:start], others)
-    if others or not initial:
-        named = _NAMED.finditer(text, sentence, start) if initial else ()
-        return all(name[1].lower() in word_lists.STARTERS for name in named)
-    return placed and not _PROPER.search(text, sentence + 1, start - 1)
-
-
-def _symbols(text: str, first: int, end: int, letter: str) -> tuple[bool, set[str]]:
-    """Return whether a letter is among the symbols of text[first:end], and the other ones in it."""
-    letters = {*_RELATION.findall(text, first, end)}
-    for match in _APART.finditer(text, first, end):
-        place, found_letter = match.start(), match[1]
-        # One behind a full stop may be a word, and one before a period an initial.
-        opens = found_letter in _FIRST_WORDS and text[place - 1 : place] in _STOPS
-        if opens or text[match.end()] == ".":
-            before = text[max(first, place - _LONGEST_WORD) : place].rpartition(" ")[2]
-            if before.rstrip(":") not in _MARKING:
-                continue
-        letters.add(found_letter)
-    others = letters - _FEW_WORDS - {letter}
-    return letter in letters and (letter not in _WORDS or bool(others)), others
-
-
-def _is_stated(before: str, two: str, sentence: str, others: set[str]) -> bool:
-    """Return whether a letter that no preposition binds is a symbol: "the answer is B"."""
-    if word_lists.COPULAS.isdisjoint((before, two)):  # "is B", "is clearly B"
-        return before.isalpha() and not all(map(str.isupper, others))
-    stated = bool(others) or (two in ("it", "It") and sentence[-1].isupper())
-    return stated or not word_lists.SYMBOLS.isdisjoint(sentence.lower().split())
-
-
-def _is_one(word: str) -> bool:
-    """Return whether a word is a letter that is no word."""
-    return len(word) == 1 and word.isascii() and word.isalpha() and word not in _FEW_WORDS
-
-
-def _is_named(word: str, binding: str) -> bool:
-    """Return whether a name rather follows these two words: "work of J. Doe", "Roe and J. Doe"."""
-    if word[:1].isupper() and len(word) > 1 and word not in word_lists.SYMBOLS:
-        return True
-    if binding == "in":  # "Theorem 2.1 in J. Doe"
-        return word[:1].isdigit()
-    return word in word_lists.NAMING and binding not in word_lists.PLACING
