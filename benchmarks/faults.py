@@ -61,6 +61,10 @@ COMMANDS: dict[str, list[str]] = {
     "convert": ["convert", "study/base", "to=hf", "out=other-hf"],
     "convert_back": ["convert", "hf", "to=bipe", "out=back"],
     "finish": ["finish", "study/base@4", "name=cooled", "cooldown=2"],
+    "scrolls": ["scrolls", "checkpoint=study/base", "out=answers", "trainer=cpu", "row_length=64",
+                "steps=2", "checkpoint_every=1", "validate_every=1", "rows.global_batch=2",
+                "rows.micro_batch=2", "scrolls.source=proofs", "scrolls.max_new=2",
+                "task=fact_lookup", "task.facts=1", "task.train=4", "task.validation=2"],
 }  # fmt: skip
 
 

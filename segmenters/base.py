@@ -85,6 +85,8 @@ UNCLOSED: Final = "unclosed comment, string or quotation"
 
 def shares_of(segmenter: Segmenter, rules: Mapping[str, int], length: int) -> dict[str, int]:
     """Return the characters by the rule that cut them; those of no rule are the segmenter's."""
+    if not rules:
+        return {type(segmenter).__name__: length} if length else {}
     rest = length - sum(rules.values())
     return {**rules, **({type(segmenter).__name__: rest} if rest > 0 else {})}
 
@@ -100,6 +102,8 @@ def cuts_from_ends(ends: Iterable[int] | npt.ArrayLike, length: int) -> Cuts:
     end outside of the text.
     """
     if isinstance(ends, list) and len(ends) < _FEW:
+        if not ends:
+            return np.array((0, length) if length else (0,))
         found = sorted({0, length, *ends})
         if found[0] == 0 and found[-1] == length:
             return np.array(found, np.int64)

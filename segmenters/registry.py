@@ -139,9 +139,9 @@ def language_of_script(text: str) -> str | None:
 
 def route_of_file(name: str, suffix: str) -> str | None:
     """Return the route of a file name in lower case, by the whole name or by its suffix."""
-    route = _BY_FILE.get(name) or _BY_SUFFIX.get(suffix)
-    is_code = name in _LANGUAGE_BY_FILE or suffix in _LANGUAGE_BY_SUFFIX
-    return route or ("code" if is_code else None)
+    if route := _BY_FILE.get(name) or _BY_SUFFIX.get(suffix):
+        return route
+    return "code" if name in _LANGUAGE_BY_FILE or suffix in _LANGUAGE_BY_SUFFIX else None
 
 
 def route_of_language(name: str, *, is_code: bool) -> str | None:

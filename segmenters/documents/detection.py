@@ -60,7 +60,7 @@ class Rule(NamedTuple):
 def detect(text: str) -> Detection | None:
     """Return the kind of a text and the rule that decided it; None for prose."""
     evidence = Evidence(text.removeprefix("\ufeff")[:_HEAD])
-    if not _is_plain(evidence):
+    if not _is_line_without_signs(evidence) and not _is_plain(evidence):
         plain = evidence.plain is evidence and not table.ALL.may_match(evidence)
         for name, kind, when in _OF_NO_SIGN if plain else RULES:
             if (matched := when(evidence)) is not None:
@@ -161,13 +161,23 @@ class Evidence(Head):
         return _visible(self.written)
 
     @Asked
+    def has_no_signs(self) -> bool:
+        """Return True only of a text without signs and points, which one look tells of most."""
+        return (
+            table.WITHOUT_SIGNS.fullmatch(self.text) is not None
+            and table.READ_FIRST.isdisjoint(map(str.upper, self.words))
+            and self.begins.isdisjoint(table.ALL.needs.begins)
+            and table.ALL.at_start.match(self.text) is None
+        )
+
+    @Asked
     def is_worded(self) -> bool:
         """Return whether nearly all of it is lines of several words with few signs between them.
 
         That is running text, as most prose is, and is known in a tenth of the time.
         """
         size = len(self.text) - self.text.count("\n")
-        worded = sum(len(row) for row in self.rows if row.count(" ") >= _SEVERAL)
+        worded = sum([len(row) for row in self.rows if row.count(" ") >= _SEVERAL])
         data = self.text.encode("utf-8", "surrogatepass")
         odd = len(data) - len(data.translate(None, table.ODD_IN_PROSE))
         spaced = self.text.count(" ") >= _LEAST_SPACED * size
@@ -206,7 +216,8 @@ class Evidence(Head):
             return True
         if self.lines <= _LEAST_LINES:
             return False
-        if _like_code(self.rows) >= _SHARE_LIKE_CODE * self.lines:
+        enough = _SHARE_LIKE_CODE * self.lines
+        if sum(map(self.text.count, ";{}")) >= enough <= _like_code(self.rows):
             return True
         said = self.lines - self.comments
         enough = _SHARE_OF_SETTINGS * said
@@ -245,29 +256,33 @@ class Evidence(Head):
         if len(self.rows) <= _LEAST_ROWS:
             return None
         shown = (row for row in islice(self.rows, len(self.rows) - 1) if row.strip())
-        rows = [*islice((row for row in shown if row[0] != "#"), _ROWS)]
-        if len(rows) < _LEAST_ROWS:
-            return None
-        for sign, least in (("\t", 1), (";", 2), (",", 2)):
-            if rows[0].count(sign) >= least and len({row.count(sign) for row in rows}) == 1:
-                return rows[0]
+        rows = islice((row for row in shown if row[0] != "#"), _ROWS)
+        first = next(rows, "")
+        signs = [s for s, least in (("\t", 1), (";", 2), (",", 2)) if first.count(s) >= least]
+        others = [*rows] if signs else []
+        if len(others) >= _LEAST_ROWS - 1:
+            for sign in signs:
+                if {row.count(sign) for row in others} == {first.count(sign)}:
+                    return first
         return None
 
 
 def _is_plain(whole: Evidence) -> bool:
     """Return whether the beginning of a text is running text without signs of any other kind."""
     head = whole.text
-    if _is_line_of_words(head):
-        return True
     first = whole if len(head) <= _FIRST_LOOK else Evidence(head[:_FIRST_LOOK])
-    if not first.chars.isdisjoint("\\$") or "```" in first.text or "~~~" in first.text:
-        return False
-    return (
-        not (
+    if not first.has_no_signs and (
+        not first.chars.isdisjoint("\\$")
+        or "```" in first.text
+        or "~~~" in first.text
+        or (
             table.ALL.may_match(first) and any(sign.search(first) is not None for sign in table.ALL)
         )
-        and first.best[1] <= 1
-        and first.code == 0
+        or first.best[1] > 1
+    ):
+        return False
+    return (
+        first.code == 0
         and _speakers(first) is None
         and _answer(whole) is None
         and _conclusion(whole) is None
@@ -278,20 +293,27 @@ def _is_plain(whole: Evidence) -> bool:
     )
 
 
-def _is_line_of_words(text: str) -> bool:
-    """Return True only for one line of words none of which begins, or is, what a rule reads.
+def _is_line_without_signs(evidence: Evidence) -> bool:
+    """Return True only for one line of which no rule holds.
 
-    So are most documents of one line, which are known in a fifth of the time.
+    So are most documents of one line, which are known in a tenth of the time.
     """
-    match = table.LINE_OF_WORDS.fullmatch(text)
-    if match is None or text.count(" ") < max(_SEVERAL, _LEAST_SPACED * len(text)):
+    text = evidence.text
+    match = table.FIRST_OF_LINE.match(text)
+    if match is None or table.WITHOUT_SIGNS.fullmatch(text) is None:
         return False
-    lower = text.lower()
-    return (
-        match[1].upper() not in table.READ_FIRST
-        and not any(word in lower for word in table.OF_ANSWERS)
-        and table.ALL.at_start.match(text) is None
-    )
+    first = (match[1] or "").upper()
+    if text.count(";") >= _SHARE_OF_SIGNS * _LEAST_SIGNED or (
+        first in table.READ_FIRST
+        and (not first.isalpha() or any(sign.search(evidence) is not None for sign in table.ALL))
+    ):
+        return False
+    if (first in table.AT_START or not first.isalpha()) and table.ALL.at_start.match(text):
+        return False
+    ends = first in table.CONCLUDING or any(map(text.lower().__contains__, table.OF_ANSWERS))
+    if ends and evidence.has_steps(_SHARE_OF_STEPS):
+        return False
+    return len(text) - text.count(" ") < _LEAST_VISIBLE or evidence.is_worded
 
 
 def _speakers(evidence: Evidence) -> str | None:

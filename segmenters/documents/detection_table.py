@@ -322,12 +322,20 @@ _CODE_WORDS = """
 CODE_WORDS: Final = frozenset(_CODE_WORDS.split())
 CODE_BEGINS: Final = frozenset("#@/*_")
 IN_CODE: Final = (" = ", ");", "<<'")
-# Words of ASCII and signs between them that no rule reads, unless it reads the first word.
-LINE_OF_WORDS: Final = re.compile(r"([A-Za-z]++)[A-Za-z ,.;!?'\"-]*+")
-_OTHERS_FIRST = "rem dnl so thus hence therefore in at finally which"  # comments and conclusions
+# A text without what signs, points and solutions are searched for, unless they read first words.
+# The last of the characters are taken for letters of ASCII in any case.
+_PLAIN = r"[^\\$=@`~#|<>{}*S:\[\]!_\u0130\u0131\u017f]*+"
+WITHOUT_SIGNS: Final = re.compile(
+    rf"{_PLAIN}(?:(?:S(?!tep )|:(?!:)|\](?![:(])|!(?!\[)|\[(?!asy)|_(?!thm)){_PLAIN})*+"
+)
+FIRST_OF_LINE: Final = re.compile(r"[ \t]*+(?![./'])([A-Za-z]++|[^\sA-Za-z]{1,4}+)?+(?![^\n]*\n)")
+# In capitals: words of signs, of conclusions, and of signs at the start of a text.
 READ_FIRST: Final = frozenset(
-    word.upper()
-    for word in (*ALL.needs.words, *ALL.needs.capitals, *CODE_WORDS, *_OTHERS_FIRST.split())
+    word.upper() for needs in (ALL.needs, POINTS.needs) for word in (*needs.words, *needs.capitals)
+)
+CONCLUDING: Final = frozenset(("SO", "THUS", "HENCE", "THEREFORE", "IN", "AT", "FINALLY", "WHICH"))
+AT_START: Final = frozenset(
+    ("USER", "HUMAN", "FORMAT", "THIS", "DIFF", "WEBVTT", "BEGIN", "DN", "FROM", "FEATURE", "LOCUS")
 )
 COMMENT_BEGINS: Final = frozenset("#/*;-%'!\"<({:@rRdD")
 YAML: Final = re.compile(

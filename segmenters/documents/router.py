@@ -11,8 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from posixpath import splitext
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 from segmenters import registry
 from segmenters.base import Cuts, Machine, Meta, Ruling, Segmenter
@@ -46,8 +45,7 @@ _SHARED: Final = ("hol", "tptp")  # without a text, their suffixes mean the othe
 _OF_MANUAL_PAGES: Final = re.compile(r"\.(?:[1-9]\w{0,2}|man|mdoc|roff)\Z")  # their suffixes
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """A route, what decided it ("name", "looks", ...) and the value or the rule that did."""
 
     route: str
@@ -117,36 +115,28 @@ def route(
 def decide(
     *, kind: str | None = None, name: str | None = None, meta: Meta = None, text: str = ""
 ) -> Decision:
-    """Return the route of a document, with its reason."""
-    fields = texts(meta) if meta else {}
-    opinions = _opinions((kind or "prose").lower(), name, fields, text)
-    return next(Decision(route=route, by=by, said=said) for route, by, said in opinions if route)
-
-
-def _opinions(
-    kind: str, name: str | None, fields: Mapping[str, str], text: str
-) -> Iterator[tuple[str | None, str, str]]:
-    """Yield (route or None, what decides, its value), the most decisive first."""
-    if kind in ROUTES and kind not in ("prose", "code"):
-        yield kind, "kind", kind
-    if name and (route := _of_name(name, text)):
-        yield route, "name", PurePosixPath(name).name
-    if fields:
-        yield from _of_fields(fields, text, is_code=kind == "code")
+    """Return the route of a document, with its reason: the most decisive is asked first."""
+    kind, fields = (kind or "prose").lower(), texts(meta) if meta else {}
+    if kind not in ("prose", "code") and kind in ROUTES:
+        return Decision(kind, "kind", kind)
+    if name and (named := _of_name(name, text)):
+        return Decision(named, "name", PurePosixPath(name).name)
+    for route, by, said in _of_fields(fields, text, is_code=kind == "code") if fields else ():
+        if route:
+            return Decision(route, by, said)
     if language := registry.language_of_script(text):
-        yield "code", "first line", f"#! {language}"
+        return Decision("code", "first line", f"#! {language}")
     if kind == "code":
-        yield _looked_into(text), "kind", kind
-    seen = detect(text)
-    yield seen and seen.kind, "looks", str(seen)
-    yield _KINDS.get(kind), "kind", kind
-    yield "prose", "default", ""
+        return Decision(_looked_into(text), "kind", kind)
+    if seen := detect(text):
+        return Decision(seen.kind, "looks", str(seen))
+    return Decision(_KINDS[kind], "kind", kind) if kind in _KINDS else Decision("prose", "default")
 
 
 def _of_fields(
     fields: Mapping[str, str], text: str, *, is_code: bool
 ) -> Iterator[tuple[str | None, str, str]]:
-    """Yield what `_opinions` does of the fields of a document."""
+    """Yield route or None, what decides and its value, of the fields of a document."""
     for field in NAME_FIELDS:
         if known := fields.get(field):
             yield _of_name(known, text), f"field {field}", known
@@ -175,7 +165,8 @@ def _looked_into(text: str) -> str:
 
 def _of_name(name: str, text: str) -> str | None:
     name = name.replace("\\", "/").rstrip("/").rpartition("/")[2].lower()
-    suffix = splitext(name)[1]
+    stem, dot, suffix = name.rpartition(".")
+    suffix = dot + suffix if stem.strip(".") else ""
     route = registry.route_of_file(name, suffix)
     need = "manual page" if _OF_MANUAL_PAGES.match(suffix) else route
     if need in _NEEDS and (text or need in _SHARED):

@@ -53,7 +53,7 @@ class Head:
     @Asked
     def begins(self) -> frozenset[str]:
         """Return the characters with which the first words begin."""
-        return frozenset(word[:1] for word in self.words)
+        return frozenset([word[:1] for word in self.words])
 
 
 class Need(NamedTuple):

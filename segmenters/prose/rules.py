@@ -19,7 +19,7 @@ import numpy as np
 
 from segmenters.base import Ruling
 from segmenters.prose import candidate_pattern, word_lists
-from segmenters.prose.candidates import Candidates, Places, candidates
+from segmenters.prose.candidates import LONG, Candidates, Places, candidates
 from segmenters.prose.endings.doubt import (
     WINDOW,
     Doubt,
@@ -85,6 +85,14 @@ def sentence_ends(
     reader = _Reader(scan, sure, foreseen, last, signs, quoted, log)
     reader.read()
     return reader.ends
+
+
+def is_one(text: str) -> bool:
+    """Return True only for one sentence: a short line of ASCII without a candidate in it."""
+    if len(text) >= LONG or not text.isascii() or "\n" in text:
+        return False
+    match = candidate_pattern.PATTERNS[0].search(text)
+    return match is None or (match.end() == len(text) and not match["spaced"])
 
 
 class _Reader:

@@ -174,7 +174,7 @@ class Sentences(Segmenter):
 
     def _ends(self, text: str) -> Iterable[int]:
         if self.backend == "thai" or self._without_library:
-            return self._rule_ends(text)
+            return [] if not self.next_word and rules.is_one(text) else self._rule_ends(text)
         library = _library(self.backend)
         if self.backend == "spacy":
             ends = library.rule_ends(text, next_word=self.next_word, language=self._code)

@@ -14,8 +14,15 @@ from hypothesis import strategies as st
 from segmenters import Auto, Coq, Lines, Mixed, Sentences, Stride, Turns, route
 from segmenters.code.tables import TABLES
 from segmenters.documents import detection
-from segmenters.documents.detection import RULES, _is_line_of_words, detect, looks_like
-from segmenters.documents.detection_table import ALL, OF_ANSWERS, POINTS, READ_FIRST
+from segmenters.documents.detection import RULES, detect, looks_like
+from segmenters.documents.detection_table import (
+    ALL,
+    AT_START,
+    CONCLUDING,
+    OF_ANSWERS,
+    POINTS,
+    READ_FIRST,
+)
 from segmenters.documents.mixed import FORMATS
 from segmenters.documents.router import decide
 from segmenters.documents.signs import Head
@@ -139,18 +146,24 @@ def test_a_sign_that_is_found_is_never_passed_over(text):
 
 @given(
     words=st.lists(
-        st.sampled_from(sorted({*READ_FIRST, *OF_ANSWERS, *filter(str.isalpha, SIGNS_OF_TEXTS)})),
+        st.sampled_from(
+            sorted(
+                {*READ_FIRST, *OF_ANSWERS, *AT_START, *CONCLUDING, *SIGNS_OF_TEXTS, "said", "12"}
+            )
+        ),
         min_size=1,
     ),
-    small=st.booleans(),
+    change=st.sampled_from([str, str.lower, str.capitalize]),
+    between=st.sampled_from([" ", " said ", "\n", ". Then "]),
     ends=st.lists(st.sampled_from([*" ,.;!?'\"-", "is ", ". ", ", so "])).map("".join),
 )
-def test_a_line_of_words_is_read_by_no_rule(words, small, ends):
-    text = " ".join(map(str.lower, words) if small else words) + ends
-    if _is_line_of_words(text):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(detection, "_is_line_of_words", lambda text: False)
-            assert detection._is_plain(detection.Evidence(text))
+def test_the_short_looks_tell_what_all_rules_tell(words, change, between, ends):
+    text = between.join(map(change, words)) + ends
+    quick = detect(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(detection, "_is_line_without_signs", lambda evidence: False)
+        patch.setattr(detection.Evidence, "has_no_signs", False)
+        assert detect(text) == quick
 
 
 def test_a_table_below_its_first_line_is_markdown():

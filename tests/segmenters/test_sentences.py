@@ -111,6 +111,16 @@ sentences = st.lists(st.tuples(st.sampled_from(_WORDS), st.sampled_from(_ENDS)),
 )
 
 
+@given(
+    st.lists(
+        st.sampled_from([*" .!?()>\"'`=_~[]1aAB\r\t:", "etc", "Mr", "...", " ''", "------"]),
+        max_size=24,
+    ).map("".join)
+)
+def test_what_is_one_sentence_at_a_look_is_one_by_the_rules(text):
+    assert not (sentence_rules.is_one(text) and sentence_rules.sentence_ends(text))
+
+
 @given(text=any_text)
 def test_rules_alone_and_rules_in_spacy_cut_alike(text):
     assert RULES.cut(text).tolist() == Sentences(backend="spacy").cut(text).tolist()

@@ -63,8 +63,12 @@ class Tally:
         if not self.documents:
             rules = ", ".join(f"{number} {rule}" for rule, number in left_out.items())
             reason = f"all documents were left out ({rules})" if left_out else NOTHING
+            reader = self.source.documents
             if [*left_out] == ["empty"]:
-                reason = f"all documents ({self.empty}) are empty; check text_key"
+                key = "text_key" if hasattr(reader, "text_key") else "path"
+                reason = f"all documents ({self.empty}) are empty. Set {reader.keys}{key} to text"
+            elif self.bad and (hint := reader.hint(next(iter(self.bad)))):
+                reason += f". {hint.removesuffix('.')}"
             raise DataError(f"{label}: {reason}")
         seen = chain.from_iterable(result["named"] for result in self.results.values())
         unseen = sorted(self.source.drawn.named.keys() - set(seen))

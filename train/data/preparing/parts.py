@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from datatrove.data import Document as Passed
@@ -31,6 +32,9 @@ _ONE_SHARD = 1 << 62  # tokens: a part is in one shard, and `merge` divides it a
 _SLICE = 1 << 20  # characters
 _EXAMPLES = 3  # of what is left out, per part
 _REPORTED = 1000  # documents between two reports of progress
+# New objects between two searches for cycles, which would take a fourth of the time of short rows:
+# each of these is some objects, and there are no cycles.
+_BETWEEN_SEARCHES = 100_000
 Stream = Iterator[Passed]
 # A document with its ids, anchors and cuts.
 _Row = tuple[Document, np.ndarray, np.ndarray, tuple[Cuts, ...]]
@@ -54,15 +58,23 @@ class PartWriter(ExitStack):
         # The segmenter of the last document, with its levels and its name.
         self._last: tuple[Segmenter, Segmenter, str] = (self.source.segmenter, self.kept, "")
 
+    def __enter__(self) -> Self:
+        self.callback(gc.set_threshold, *gc.get_threshold())
+        gc.set_threshold(_BETWEEN_SEARCHES)
+        return self
+
     def add(self, batch: Sequence[Document]) -> None:
         for document in batch:
             self.flaws.add(document)
-        batch = [piece for document in batch for piece in self._pieces(document)]
+        if self.split.within:
+            batch = [piece for document in batch for piece in self._pieces(document)]
         # Cut first, and free what is no longer needed, since a document may have 100 MB.
         # In reverse order, so that `pop` frees each one when its document is written.
         first = not self.kept.in_tokens
         with tallied() as rules:
-            levels = [self._cut(document, rules) if first else None for document in batch][::-1]
+            levels = [self._cut(document, rules) if first else () for document in batch][::-1]
+            if first:
+                self._require_tiled(batch, levels[::-1])
             encoded = self.tokenizer.encode_documents([document.text for document in batch])[::-1]
             rows: defaultdict[str, list[_Row]] = defaultdict(list)
             sizes: Counter[str] = Counter()
@@ -74,7 +86,9 @@ class PartWriter(ExitStack):
                     self.empty += 1
                     continue
                 split = self.split.of(document.id)
-                cuts = cuts or self._cut(document, rules, anchors)
+                if not first:
+                    cuts = self._cut(document, rules, anchors)
+                    self._require_tiled([document], [cuts])
                 self.sample.offer(document.text, cuts[0], id=document.id, split=split)
                 rows[split].append((document, ids, anchors, cuts))
                 sizes[split] += len(document.text)
@@ -86,8 +100,7 @@ class PartWriter(ExitStack):
             self._write(split, rows[split])
 
     def _pieces(self, document: Document) -> list[Document]:
-        unfit = {*document.meta} - {*KNOWN_FIELDS, *NESTING_FIELDS}
-        if self.split.within and unfit:
+        if unfit := {*document.meta} - {*KNOWN_FIELDS, *NESTING_FIELDS}:
             raise DataError(
                 f"split.within cannot split {document.id}, whose fields {', '.join(sorted(unfit))} "
                 "may refer to positions in the whole text; set split.within=false"
@@ -125,9 +138,9 @@ class PartWriter(ExitStack):
         ids, anchors, levels = map(list, columns)
         del columns
         ends = np.cumsum([len(each) + 1 for each in ids])
-        eos = np.array([self.tokenizer.eos_id])
-        both = chain.from_iterable((each, eos) for each in ids)
-        tokens = np.concatenate([*both], dtype=writer.dtype, casting="unsafe")
+        eos = np.array([self.tokenizer.eos_id], np.int32)
+        # Not yet of the writer's type, in which an id out of range would be another one.
+        tokens = np.concatenate([*chain.from_iterable((each, eos) for each in ids)])
         ids.clear()
         firsts = np.cumsum([0, *(len(document.text) for document in documents[:-1])])
         marks = _marks(anchors, levels, firsts, ends)
@@ -157,21 +170,38 @@ class PartWriter(ExitStack):
                 levels = kept.levels(text)
         except SegmenterError as fault:
             raise fault.in_document(document.id) from fault
-        tiled = all(
-            len(cuts)
-            and cuts[0] == 0
-            and cuts[-1] == len(text)
-            and np.count_nonzero(cuts[1:] > cuts[:-1]) == len(cuts) - 1
-            for cuts in levels
-        )
-        if len(levels) != self.levels or not tiled:
-            rule = "cuts must increase from 0 to the end of the text, in"
-            message = f"source {self.name}: {rule} {counted(self.levels, 'level')}"
-            raise SegmenterError(message, document=document.id)
         if text and chosen is not self.source.segmenter:
-            self.chosen.add({name: len(text)})
+            self.chosen.put(name, 1, len(text))
         self.done.add(shares_of(chosen, rules, len(text)))
         return levels
+
+    def _require_tiled(
+        self, documents: Sequence[Document], levels: Sequence[tuple[Cuts, ...]]
+    ) -> None:
+        """Raise SegmenterError for the first document whose cuts are not those of a text."""
+        sizes = [len(document.text) for document in documents]
+        if all(len(cuts) == self.levels for cuts in levels) and _are_tiled(levels, sizes):
+            return
+        for document, cuts in zip(documents, levels, strict=True):
+            if len(cuts) != self.levels or not _are_tiled([cuts], [len(document.text)]):
+                rule = "cuts must increase from 0 to the end of the text, in"
+                message = f"source {self.name}: {rule} {counted(self.levels, 'level')}"
+                raise SegmenterError(message, document=document.id)
+
+
+def _are_tiled(levels: Sequence[tuple[Cuts, ...]], sizes: Sequence[int]) -> bool:
+    """Return whether all cuts of each text increase from 0 to its size."""
+    for cuts in zip(*levels, strict=True):
+        counts = np.array([*map(len, cuts)])
+        if not counts.all():
+            return False
+        joined = cuts[0] if len(cuts) == 1 else np.concatenate(cuts)
+        last = np.cumsum(counts) - 1
+        rises = joined[1:] > joined[:-1]
+        rises[last[:-1]] = True
+        if not rises.all() or joined[last - counts + 1].any() or (joined[last] != sizes).any():
+            return False
+    return True
 
 
 def _marks(

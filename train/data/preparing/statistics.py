@@ -128,13 +128,13 @@ class Shares:
 
     def add(self, characters: Mapping[str, int]) -> None:
         for name, size in characters.items():
-            self._add(name, 1, size)
+            self.put(name, 1, size)
 
     def merge(self, state: Mapping[str, Sequence[int]]) -> None:
         for name, (documents, size) in state.items():
-            self._add(name, documents, size)
+            self.put(name, documents, size)
 
-    def _add(self, name: str, documents: int, size: int) -> None:
+    def put(self, name: str, documents: int, size: int) -> None:
         counts = self.counts.setdefault(name, [0, 0])
         counts[0] += documents
         counts[1] += size
@@ -198,7 +198,10 @@ class Flaws:
         self.kinds: dict[str, tuple[int, int, list[tuple[int, str]]]] = {}
 
     def add(self, document: Document) -> None:
-        self.characters += len(document.text)
+        text = document.text
+        self.characters += len(text)
+        if text.isascii() and "\0" not in text and not (document.replaced or document.encoding):
+            return
         for kind, number, example in flaws_of(document):
             self._put(kind, 1, number, [(number, example)])
 

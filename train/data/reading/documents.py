@@ -129,14 +129,20 @@ class Reader:
         """Return what to set to prepare text of which too much is broken."""
         return ""
 
+    def hint(self, rule: str) -> str:
+        """Return what to set where all is bad by a rule, or empty."""
+        return ""
+
     def __iter__(self) -> Iterator[Document]:
-        found = False
+        found, bad = False, None
         for item in self.limited(self.read()):
             if not isinstance(item, Bad):
                 found = True
                 yield item
+            bad = bad or (item if isinstance(item, Bad) else None)
         if not found and self.limit != 0:
-            raise DataError(f"{self.label()}: {NOTHING}")
+            left_out = f"all documents were left out, such as {bad}. {bad and self.hint(bad.rule)}"
+            raise DataError(f"{self.label()}: {left_out.strip() if bad else NOTHING}")
 
     # A reader defines `read`, or `parts` and `read_part`: the default of each calls the other.
     def read(self) -> Iterator[Document | Bad]:
@@ -194,7 +200,8 @@ class Reader:
         return Document(
             text=unwrap(text) if self.unwrap else text,
             kind=self.kind,
-            id=id.encode("utf-8", "backslashreplace").decode(),  # names of files may be any bytes
+            # Names of files may be any bytes.
+            id=id if id.isascii() else id.encode("utf-8", "backslashreplace").decode(),
             source=self.source or type(self).__name__,
             meta=meta or {},
             replaced=replaced + surrogates,
@@ -219,8 +226,8 @@ class TolerantReader(Reader):
 
     def left_out(self, bad: Bad) -> Bad:
         if self.on_bad == "error":
-            key = f"Set {self.keys}text_key or id_key to another field. " * (bad.rule == "no text")
-            cure = bad.cure or f"{key}To leave out what is bad, set {self.keys}on_bad=skip"
+            cure = f"{self.hint(bad.rule)} To leave out what is bad, set {self.keys}on_bad=skip"
+            cure = bad.cure or cure.strip()
             raise Bad(where=bad.where, rule=bad.rule, detail=bad.detail, cure=cure)
         return bad.with_traceback(None)  # a traceback would keep the text in memory
 

@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import shorten
 from typing import Any
 
 from segmenters.fields import KNOWN_FIELDS, NESTING_FIELDS, kept_fields
@@ -21,6 +22,7 @@ from train.data.reading.documents import BROKEN, Bad, Document, TolerantReader, 
 from train.errors import DataError
 
 Conditions = Mapping[str, Any]
+_SHOWN = 400  # characters of the names of fields
 _SOUGHT = frozenset((*KNOWN_FIELDS, *NESTING_FIELDS))
 _TESTS: dict[str, Callable[[Any, Any], Any]] = {
     "at_least": lambda value, least: _number(value) >= least,
@@ -49,6 +51,12 @@ class Rows(TolerantReader):
         check_conditions(self.filter)
         super().check()
 
+    def hint(self, rule: str) -> str:
+        if other := super().hint(rule):
+            return other
+        key = "text_key or id_key to another field" if rule == "no text" else ""
+        return key and f"Set {self.keys}{key}."
+
     def row(
         self, row: Any, *, where: str, id: str, replaced: int = 0, encoding: str = ""
     ) -> Document | Bad | None:
@@ -73,6 +81,19 @@ class Rows(TolerantReader):
                     id = str(dig(row, self.id_key, parameter="id_key"))
         except Bad as fault:
             return self.left_out(fault)
+        return self.written(text, row, where=where, id=id, replaced=replaced, encoding=encoding)
+
+    def written(
+        self,
+        text: str,
+        row: Mapping[str, Any],
+        *,
+        where: str,
+        id: str,
+        replaced: int = 0,
+        encoding: str = "",
+    ) -> Document | Bad:
+        """Return the document of a row with this text, or a `Bad` if too much of it is broken."""
         meta = fields_of(row, self.text_key, self.meta_keys)
         document = self.document(text, id=id, replaced=replaced, encoding=encoding, meta=meta)
         if self.on_bad == "skip" and document.broken:  # else its file is judged as a whole
@@ -88,7 +109,7 @@ def dig(row: Mapping[str, Any], key: str, *, parameter: str, where: str = "") ->
     for part in key.split("."):
         if not isinstance(value, Mapping) or part not in value:
             named = map(str, filter(None, value)) if isinstance(value, Mapping) else []
-            fields = ", ".join(named) or "no fields"
+            fields = shorten(", ".join(named), _SHOWN, placeholder=" ...") or "no fields"
             raise DataError(f"{where}{parameter}={key} is not a field; there are: {fields}")
         value = value[part]
     return value
@@ -182,9 +203,9 @@ def check_conditions(conditions: Conditions | None) -> None:
 
 def keeps(row: Mapping[str, Any], conditions: Conditions | None, *, where: str) -> bool:
     """Return whether all conditions hold for a row; DataError names a missing field."""
-    return all(
+    return not conditions or all(
         _holds(dig(row, field, where=f"{where}: ", parameter="filter"), condition)
-        for field, condition in (conditions or {}).items()
+        for field, condition in conditions.items()
     )
 
 

@@ -144,6 +144,14 @@ class Files(TolerantReader):
         also = f"; so are {', '.join(others)}" if others else ""
         return Bad(where=bad.where, rule=bad.rule, detail=bad.detail + also, cure=bad.cure)
 
+    def hint(self, rule: str) -> str:
+        """Return the corpus that reads files of this name, if it is another one."""
+        for value in (str(self.path), self.pattern):
+            if (rows := _ROWS.search(value)) and rule not in (BINARY, BROKEN):
+                corpus = _CORPORA.get(rows[1].lower(), "jsonl")
+                return f"Set corpus={corpus}." if corpus != type(self).__name__.lower() else ""
+        return ""
+
     def read_file(self, file: File) -> Iterator[Document | Bad]:
         raise NotImplementedError
 
@@ -177,6 +185,8 @@ _CORPORA = {"parquet": "parquet", "csv": "csv", "tsv": "csv"}  # by suffix; othe
 _LONGEST_FIELD = 2**31 - 1  # characters: the largest C long of every platform
 _LOOKED_AT, _NAMED = 200, 4  # further files like one that is no text
 _WIDE = ("utf-16", "utf_16", "utf16", "utf-32", "utf_32", "utf32")
+_JSON = json.JSONDecoder()
+_SHORT_LINE = 1 << 16  # bytes
 _HEAD = 1 << 16  # bytes by which the encoding of lines is found
 _FIRST_ROW = 1 << 16  # characters that the first row of a table has at most, to find its delimiter
 
@@ -265,16 +275,32 @@ class JSONL(Rows, Encoded):
     def read_file(self, file: File, **where: int) -> Iterator[Document | Bad]:
         wide = self._wide(file)
         names, shown = names_of_lines(UTF8 if wide else self.encoding), str(file)
+        usual = names[:1] == [UTF8] and not self.filter and self.id_key is None
         for number, held in lines_of(file, encoding=wide, **where):
-            place = f"{shown}:{number}"
+            place, id = f"{shown}:{number}", f"{file.name}:{number}"
             try:
-                line = [named(held.pop(), names)]
-                found = self.parse(line, id=f"{file.name}:{number}", where=place)
+                found = self._usual(held[0], id=id, where=place) if usual else None
+                if found is None:
+                    found = self.parse([named(held.pop(), names)], id=id, where=place)
             except Bad as fault:
                 found = self.left_out(fault)
             if found is not None:
                 yield found
             del found
+
+    def _usual(self, line: bytes, *, id: str, where: str) -> Document | Bad | None:
+        """Return the document of a short object with a text; None: more must be asked."""
+        if len(line) > _SHORT_LINE:
+            return None
+        try:
+            content = line.decode()
+            row, end = _JSON.raw_decode(content)
+        except (ValueError, RecursionError):
+            return None
+        text = row.get(self.text_key) if isinstance(row, dict) else None
+        if not isinstance(text, str) or content[end:] not in ("", "\n"):
+            return None
+        return self.written(text, row, where=where, id=id)
 
     def _wide(self, file: File) -> str | None:
         """Return the name of UTF-16 or UTF-32, whose lines do not end with a byte of their own."""

@@ -117,21 +117,24 @@ class Tokenizer:
 
     def encode_batch(self, texts: Sequence[str]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return ids and anchors (characters, `segmenters.align`) of each text, int32 [tokens]."""
-        found: list[tuple[list[np.ndarray], list[np.ndarray]]] = [([], []) for _ in texts]
+        nothing = np.empty(0, np.int32)
+        made = [(nothing, nothing)] * len(texts)
+        found: dict[int, tuple[list[np.ndarray], list[np.ndarray]]] = {}
         parts = ((part, len(part.content)) for part in self.parts(texts))
         for slab, _ in grouped(parts, size=_SLAB_CHARACTERS):
             with in_one_line():
                 encoded = self._encode(slab)
-            for part, (ids, anchors) in zip(slab, encoded, strict=True):
-                found[part.text][0].append(ids)
-                found[part.text][1].append(
-                    anchors + np.int32(part.start) if part.start else anchors
-                )
-        made = list[tuple[np.ndarray, np.ndarray]]()
+            for (text, start, content), both in zip(slab, encoded, strict=True):
+                if len(content) == len(texts[text]):  # it is the whole text
+                    made[text] = both
+                    continue
+                ids, anchors = found.setdefault(text, ([], []))
+                ids.append(both[0])
+                anchors.append(both[1] + np.int32(start))
         while found:  # each list is freed once it is joined
-            both = found.pop()
-            made.append((_joined(both[0]), _joined(both[1])))
-        return made[::-1]
+            text, joined = found.popitem()
+            made[text] = _joined(joined[0]), _joined(joined[1])
+        return made
 
     @functools.cached_property
     def twin(self) -> Twin | None:
@@ -214,7 +217,9 @@ class Tokenizer:
             ids = np.fromiter(chain.from_iterable(rows), np.int32, sum(counts))
         else:
             ids, counts = twin.encode_all(contents)
-        prefixes = [0 if part.start else self.spelling.prefix(part.content) for part in parts]
+        prefixes = [0] * len(parts)
+        if self.spelling.before is not None:
+            prefixes = [0 if part.start else self.spelling.prefix(part.content) for part in parts]
         anchors, exact = self.spelling.table.anchors_of_parts(contents, ids, counts, prefixes)
         if self.spelling.ascii_only:
             exact = exact & np.array([*map(str.isascii, contents)], dtype=bool)
@@ -316,6 +321,6 @@ def _open(definition: dict[str, Any]) -> tokenizers.Tokenizer:
 
 
 def _joined(parts: list[np.ndarray]) -> np.ndarray:
-    joined = np.concatenate(parts or [np.empty(0, np.int32)]) if len(parts) != 1 else parts[0]
+    joined = np.concatenate(parts)
     parts.clear()
     return joined

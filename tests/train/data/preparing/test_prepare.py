@@ -20,10 +20,11 @@ from train.data.preparing.engines import Local
 from train.data.preparing.source import Datatrove, Length, Source
 from train.data.preparing.statistics import SAMPLE_CHARACTERS, Sample
 from train.data.reading import documents as parts
-from train.data.reading.files import JSONL, TextFiles
+from train.data.reading.files import CSV, JSONL, TextFiles
 from train.data.reading.split import Split
 from train.data.store.folder import read_top
 from train.data.store.shards import open_dataset
+from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer, TrainBPE
 from train.disk.manifest import SPLITS
 from train.errors import DataError
@@ -234,6 +235,46 @@ LINES = {
     "no text": [b'{"body": "x"}', b'{"text": 3}', b'{"text": ["x", 3]}'],
     "broken text": [b'{"text": "\xff"}', b'{"text": "a\\ud800"}', b'{"text": "\\u0000"}'],
 }
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reader", "told"),
+    [
+        (
+            "a.csv",
+            "text\nOne.\n",
+            JSONL(path="a.csv", on_bad="skip"),
+            r"2 not JSON\). Set corpus=csv",
+        ),
+        (
+            "a.csv",
+            "b\nOne.\n",
+            CSV(path="a.csv", on_bad="skip"),
+            r"1 no text\). Set .*\.text_key or",
+        ),
+        ("a.csv", "text,b\n,1\n", CSV(path="a.csv"), r"\(1\) are empty. Set .*\.text_key to"),
+        ("a.txt", "", TextFiles(path="a.txt"), r"\(1\) are empty. Set .*tiny\.documents\.path to"),
+    ],
+)
+def test_a_source_without_documents_names_its_cure(
+    tmp_path, monkeypatch, whole, name, text, reader, told
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_text(text)
+    with pytest.raises(DataError, match=told):
+        prepared({"tiny": reader}, tmp_path / "out", tokenizer=LoadTokenizer(path=whole))
+
+
+def test_an_id_out_of_range_is_refused(corpus, tmp_path, monkeypatch):
+    encode = Tokenizer.encode_documents
+
+    def wrong(self, texts):
+        made = encode(self, texts)
+        return [*made[:-1], (made[-1][0] + np.int32(1 << 16), made[-1][1])]
+
+    monkeypatch.setattr(Tokenizer, "encode_documents", wrong)
+    with pytest.raises(DataError, match="doc39: ids must be from 0 to 269, were: 0 to 65"):
+        run(corpus, tmp_path / "out", split=Split(validation=0, test=0))
 
 
 def lenient(reader, out):

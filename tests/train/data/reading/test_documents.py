@@ -16,6 +16,7 @@ from segmenters import Auto, Coq, Given, Lines, Mixed, Sentences
 from tests.train.data.corpora import as_lines, write_rows
 from train.data.preparing.engines import Slurm
 from train.data.preparing.source import Corpus, Datatrove, Length
+from train.data.reading import files
 from train.data.reading.corpora import PackageCode
 from train.data.reading.documents import Document, clean, unwrap
 from train.data.reading.encodings import decode
@@ -110,6 +111,10 @@ FAULTS = [
     ("a.jsonl", b"\n", JSONL, {}, "no documents were found"),
     ("a.jsonl.gz", b"no", JSONL, {}, "not a complete gzip file"),
     ("a.parquet", b"no", Parquet, {}, "not a Parquet file"),
+    ("a.csv", b"text", JSONL, {"path": "a.csv"}, "not JSON: .*Set corpus=csv. To leave"),
+    ("a.csv", b"text", JSONL, {"path": "a.csv", "on_bad": "skip"}, "a.csv:1: .*Set corpus=csv"),
+    ("a.csv", b"text", Parquet, {"path": "a.csv", "on_bad": "skip"}, "Set corpus=csv"),
+    ("a.jsonl", LINE * 2, CSV, {"path": "a.jsonl"}, "Set corpus=jsonl"),
     ("a.csv", b'text\n"open', CSV, {}, "not CSV after row"),
     ("a.csv", b"body\nOne.\n", CSV, {}, "there are: body. Set text_key or id_key to"),
     ("a.csv", b"one;two\n1;2\n", CSV, {}, "text_key=text is not a field; there are: one, two"),
@@ -131,6 +136,24 @@ def test_a_fault_is_named_with_its_place_and_its_cure(
         reader = kind(**{"path": tmp_path} | options)
         reader.check()
         list(reader)
+
+
+@pytest.mark.parametrize("options", [{}, {"encoding": ["utf-8", "cp1252"]}, {"max_broken": 1}])
+def test_short_lines_are_read_as_long_ones(tmp_path, monkeypatch, options):
+    lines = [*(data for name, data, kind, *_ in FAULTS if kind is JSONL), b'{"text": null}', b" "]
+    lines += [
+        b"\xef\xbb\xbf" + LINE.strip(),
+        b'{"text": "\xe9\x00", "language": "de"} ',
+        LINE + LINE,
+    ]
+    (tmp_path / "a.jsonl").write_bytes(
+        b"\n".join([*lines, LINE * 2, b'{"text": "\xc3\xa9\\ud800"}'])
+    )
+    reader = JSONL(path=tmp_path, on_bad="skip", **options)
+    read = [str(each) if isinstance(each, Exception) else each for each in reader.read()]
+    monkeypatch.setattr(files, "_SHORT_LINE", 0)
+    again = [str(each) if isinstance(each, Exception) else each for each in reader.read()]
+    assert read == again and len(read) > len(lines)
 
 
 TEXT = TextFiles(path="x")
