@@ -1,5 +1,6 @@
 """What a user can mend is one line; any other error keeps its traceback."""
 
+import ast
 import re
 import tomllib
 from pathlib import Path
@@ -8,6 +9,8 @@ import pytest
 
 from train import errors
 from train.errors import MissingPackage, UserError, install_command, is_mendable, require_package
+from train.launch.commands import COMMANDS
+from train.launch.help_pages import keys
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("bipe", "segmenters", "train")
@@ -131,3 +134,19 @@ def test_the_command_is_the_checkout_or_the_packages_themselves(monkeypatch, tmp
 def test_no_hint_names_a_package_that_is_on_no_index():
     for path in (path for room in ROOMS for path in (ROOT / room).rglob("*.py")):
         assert not re.search(r"install '?bipe\[", path.read_text()), path
+
+
+def test_a_key_that_a_message_names_can_be_typed():
+    """The end of a key that is no key itself is refused: split.within for corpus.split.within."""
+    known = {key for command in ("", *COMMANDS) for key in keys(command)}
+    parts = {".".join(key.split(".")[:count]) for key in known for count in range(1, 9)}
+    ends = {key.split(".", first)[-1] for key in parts for first in range(1, key.count("."))}
+    named = [
+        (path.name, name)
+        for path in sorted((ROOT / "train").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value
+        for name in re.findall(r"(?<![\w.{@/])[a-z_]+(?:\.[a-z_]+)+", node.value)
+    ]
+    assert len(named) > 100
+    assert [(file, name) for file, name in named if name in ends - parts] == []

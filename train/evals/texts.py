@@ -14,8 +14,8 @@ from train.errors import DataError
 
 SHORTEST = 16  # tokens
 _LONGER = (
-    "prepare longer documents (with split.within=true: a larger split.test), or train with a "
-    "smaller row_length"
+    "prepare longer documents (with corpus.split.within=true: a larger corpus.split.test), or "
+    "train with a smaller row_length"
 )
 _LONE = "\ufffd"  # stands for a byte that is not UTF-8
 

@@ -74,8 +74,8 @@ class Tally:
         unseen = sorted(self.source.drawn.named.keys() - set(seen))
         if unseen:
             raise DataError(
-                f"{label}: split.ids names {', '.join(unseen[:3])}, which it does not contain; "
-                "ids are listed in the .ids files of a prepared data set"
+                f"{label}: corpus.split.ids names {', '.join(unseen[:3])}, which it does not "
+                "contain; ids are listed in the .ids files of a prepared data set"
             )
         self.flaws.require_few(self.source.documents, label)
 

@@ -102,8 +102,9 @@ class PartWriter(ExitStack):
     def _pieces(self, document: Document) -> list[Document]:
         if unfit := {*document.meta} - {*KNOWN_FIELDS, *NESTING_FIELDS}:
             raise DataError(
-                f"split.within cannot split {document.id}, whose fields {', '.join(sorted(unfit))} "
-                "may refer to positions in the whole text; set split.within=false"
+                f"corpus.split.within cannot split {document.id}, whose fields "
+                f"{', '.join(sorted(unfit))} may refer to positions in the whole text; set "
+                "corpus.split.within=false"
             )
         return self.split.pieces(document) if document.text else [document]  # it is counted
 

@@ -45,10 +45,11 @@ class Split:
 
     def __post_init__(self) -> None:
         if self.validation + self.test > 1:
-            raise DataError("split.validation + split.test must be at most 1")
+            raise DataError("corpus.split.validation + corpus.split.test must be at most 1")
         if self.within is True and self.ids:
             raise DataError(
-                "split.ids names whole documents, but split.within splits each; remove one"
+                "corpus.split.ids names whole documents, but corpus.split.within splits each; "
+                "remove one"
             )
         _ = self.named  # raises for invalid ids
 
@@ -57,10 +58,10 @@ class Split:
         named: dict[str, str] = {}
         for split, ids in self.ids.items():
             if split not in SPLITS:
-                raise DataError(f"split.ids must name {', '.join(SPLITS)}, was: {split}")
+                raise DataError(f"corpus.split.ids must name {', '.join(SPLITS)}, was: {split}")
             for id in ids:
                 if named.setdefault(id, split) != split:
-                    raise DataError(f"split.ids: {id} is in {named[id]} and in {split}")
+                    raise DataError(f"corpus.split.ids: {id} is in {named[id]} and in {split}")
         return named
 
     def of(self, id: str) -> str:

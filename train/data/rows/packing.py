@@ -68,8 +68,8 @@ class Rows:
             raise DataError(
                 f"source {data.name}, split {split}: has no documents: "
                 f"{cure if split == 'validation' else 'p'}repare the data with a larger share for "
-                "this split, with split.within=true (which splits each document, if it is long "
-                "enough), or name its documents in split.ids"
+                "this split, with corpus.split.within=true (which splits each document, if it is "
+                "long enough), or name its documents in corpus.split.ids"
             )
         self.data, self.row_length, self.continues = data, row_length, packing.continues
         self.columns = 3 + len(data.levels) * (len(data.levels) > 1)  # of a carry: see Row

@@ -118,7 +118,7 @@ class Truncation:
             raise DataError(
                 f"{where}: the prompt must have at most {room} tokens and the output {self.output} "
                 f"in a row of {self.row_length}, had: {prompt} and {output}. Set row_length to "
-                "more, or on_long=cut"
+                "more, or scrolls.on_long=cut"
             )
         kept = np.arange(prompt - prompt_cut)
         kept[self.first :] += prompt_cut
