@@ -130,7 +130,9 @@ def describe(value: Any) -> Any:
         return [describe(part) for part in value]
     if isinstance(value, str | int | float | bool | None):
         return value
-    raise TypeError(f"{value!r} is neither plain data nor a dataclass, nor a partial of a function")
+    if callable(value) and hasattr(value, "__qualname__"):
+        return {TARGET: _named(value), PARTIAL: True}
+    raise TypeError(f"{value!r} is neither plain data nor a dataclass, nor a function or class")
 
 
 def _named(value: Any) -> str:
@@ -314,9 +316,14 @@ class _Plan:
         cure: str = "",
     ) -> dict[str, Callable[[], Any]]:
         """Check the arguments of a call; return functions that make them. cure: of missing ones."""
-        parameters = inspect.signature(target).parameters
-        hints, parts = hints_of(target), {}
         name = name or str(getattr(target, "__name__", target))
+        try:
+            parameters = inspect.signature(target).parameters
+        except ValueError:  # such as datetime.timedelta
+            cannot = f"{name} is written in C, and its arguments cannot be checked"
+            self.faults.append(f"{path}: {cannot}; name a function of your own that calls it")
+            return {}
+        hints, parts = hints_of(target), {}
         self.faults += _misnamed(
             given, parameters, hints, name=name, path=path, partial=partial, cure=cure
         )

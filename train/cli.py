@@ -46,7 +46,10 @@ def main(argv: list[str] | None = None) -> int:
             raise
         if isinstance(error, ConfigError) and rank():
             return EXIT_FAULT  # all processes of a run find the same, and one says it
-        return _fault(str(error).strip(), status=getattr(error, "status", EXIT_FAULT))
+        said = str(error).strip()
+        if key := getattr(error, "full_key", None):  # of OmegaConf, which adds lines of its own
+            said = f"{key}: {said.partition(chr(10))[0]}"
+        return _fault(said, status=getattr(error, "status", EXIT_FAULT))
 
 
 def _run(typed: list[str]) -> int:

@@ -119,6 +119,9 @@ def stopping() -> Iterator[None]:
     try:
         with stderr:
             yield
+    except ImportError:  # C code, such as torch's, loses an exception within an import
+        check()
+        raise
     finally:
         for sig in handled:
             signal.signal(sig, before[sig])

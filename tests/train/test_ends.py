@@ -149,6 +149,19 @@ def test_an_early_stop_without_validations_at_steps_is_refused(refused):
     assert "EarlyStopping" in said and "validate_every" in said
 
 
+def test_an_early_stop_of_a_misspelt_loss_is_one_line(bipe):
+    kind = "_target_:lightning.pytorch.callbacks.EarlyStopping"
+    status, _, err = bipe("pretrain", *WORDS, f"+callbacks.early={{{kind},monitor:val_loss}}")
+    said = err[err.index("bipe: ") :]
+    assert status == 2 and "`val_loss`" in said and "`validation/loss`" in said
+
+
+def test_a_class_in_c_is_refused(refused):
+    kind = "{_target_:lightning.pytorch.callbacks.Timer,duration:{_target_:datetime.timedelta}}"
+    said = refused("pretrain", f"+callbacks.x={kind}", "allowed_targets=[datetime]")
+    assert "callbacks.x.duration: timedelta" in said and "a function of your own" in said
+
+
 def test_a_time_limit_stops_and_is_told_again(bipe, tmp_path, stepwise):
     run, limit = tmp_path / "bipe_rope", "+trainer.max_time={seconds: 0}"
     for again in (False, True):

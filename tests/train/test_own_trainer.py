@@ -7,6 +7,8 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from unittest import mock
@@ -132,6 +134,7 @@ trainer = lightning.Trainer(
     enable_checkpointing=False, enable_progress_bar=False, default_root_dir=out,
 )
 trainer.fit(module, rows)
+trainer.validate(module, rows, verbose=False)
 state = full_state(module.model)
 trained = load_model(run / "model")[0].state_dict()
 if trainer.is_global_zero:
@@ -280,11 +283,24 @@ class Stepless(LMModule):
         return self.loss(batch)
 
 
+class Skipping(LMModule):
+    def training_step(self, batch, batch_idx):
+        return super().training_step(batch, batch_idx) if batch_idx != 2 else None
+
+
+class Automatic(LMModule):
+    automatic_optimization = True
+
+    def training_step(self, batch, batch_idx):
+        return self.loss(batch)
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
         ({"clip": -1.0}, "clip must be above 0 or None, was: -1.0"),
         ({"clip": 0}, "clip must be above 0 or None, was: 0"),
+        ({"clip": "1"}, "clip must be above 0 or None, was: '1'"),
         ({"schedule": 1.0}, "schedule must be callable, was: 1.0"),
         ({"seed": "a"}, "seed must be a whole number, was: 'a'"),
         ({"patience": 0}, "patience must be at least 1, was: 0"),
@@ -304,8 +320,14 @@ def test_what_would_train_nothing_is_refused(command, data, tmp_path):
     module.freeze()
     with pytest.raises(ConfigError, match=r"module.unfreeze\(\)"):
         trainer_of(tmp_path).fit(module, rows_of(data))
-    with pytest.raises(DataError, match=r"return super\(\).training_step"):
-        trainer_of(tmp_path).fit(module_of(command, Stepless), rows_of(data))
+    for kind in (Stepless, Skipping):
+        with pytest.raises(DataError, match=r"return super\(\).training_step"):
+            trainer_of(tmp_path).fit(module_of(command, kind), rows_of(data))
+    with pytest.raises(ConfigError, match="LBFGS computes a loss several times per step"):
+        trainer_of(tmp_path).fit(module_of(command, optimizer=torch.optim.LBFGS), rows_of(data))
+    fabric, plain = lightning.Fabric(accelerator="cpu"), module_of(command)
+    with pytest.raises(ConfigError, match=r"needs a Trainer; under Fabric, train .* \.model"):
+        fabric.setup(plain, plain.configure_optimizers()[0][0])[0].training_step(None, 0)
     with pytest.raises(DataError, match="datamodule="):
         rows_of(data).train_dataloader()
 
@@ -371,6 +393,8 @@ def test_rows_of_a_step_that_was_not_done_are_read_again(data, tmp_path):
         ({"callbacks": [EarlyStopping("train/loss")]}, r"EarlyStopping .*val_check_interval=STEPS"),
         ({"strategy": DDPStrategy(static_graph=True)}, "static_graph of DDP takes no micro"),
         ({"precision": "16-true"}, r"precision must be 32-true or .*, was: 16-true"),
+        ({"callbacks": [ModelCheckpoint(train_time_interval=timedelta(1))],
+          "enable_checkpointing": True}, "train_time_interval .* set every_n_train_steps"),
     ],
 )  # fmt: skip
 def test_what_would_train_something_else_is_refused(options, told, command, data, tmp_path):
@@ -475,6 +499,39 @@ def test_a_schedule_that_no_step_would_follow_is_refused(how, command, data, tmp
     with pytest.raises(ConfigError, match=r"ExponentialLR .* at each step, .* 'interval': 'step'"):
         trainer_of(tmp_path).fit(module_of(command, Scheduled), rows_of(data))
     several = lambda module: [torch.optim.SGD(module.parameters(), lr=1.0) for _ in range(2)]  # noqa: E731
-    monkeypatch.setattr(Scheduled, "configure_optimizers", several)
-    with pytest.raises(ConfigError, match="must return one optimizer, returned: 2"):
-        trainer_of(tmp_path).fit(module_of(command, Scheduled), rows_of(data))
+    for optimizers, count in ((several, 2), (lambda _: None, 0)):
+        monkeypatch.setattr(Scheduled, "configure_optimizers", optimizers)
+        with pytest.raises(ConfigError, match=f"must return one optimizer, returned: {count}"):
+            trainer_of(tmp_path).fit(module_of(command, Scheduled), rows_of(data))
+
+
+HOOKS = ("configure_gradient_clipping", "optimizer_step", "on_before_zero_grad")
+HOOKS += ("optimizer_zero_grad", "lr_scheduler_step")
+
+
+@pytest.mark.oldest_lightning
+def test_hooks_of_automatic_optimization_are_called_and_change_nothing(
+    command, data, tmp_path, monkeypatch
+):
+    calls = Counter()
+    for kind, name in (*((LMModule, name) for name in HOOKS), (lightning.Callback, HOOKS[2])):
+        hook = getattr(kind, name)
+
+        def counted(*given, kind=kind, name=name, hook=hook):
+            calls[kind, name] += 1
+            return hook(*given)
+
+        monkeypatch.setattr(kind, name, counted)
+    module = module_of(command)
+    trainer_of(tmp_path, max_steps=6.0, callbacks=[lightning.Callback()]).fit(module, rows_of(data))
+    assert same(module, command)
+    assert len(calls) == 6 and {*calls.values()} == {6}
+
+
+def test_automatic_optimization_clips_too(command, data, tmp_path):
+    sgd = partial(torch.optim.SGD, lr=1.0)
+    modules = [module_of(command, kind, clip=0.01, optimizer=sgd) for kind in (LMModule, Automatic)]
+    for module in modules:
+        trainer_of(tmp_path).fit(module, rows_of(data))
+    one, other = map(weights_of, modules)
+    assert all(torch.allclose(one[name], other[name], atol=1e-6) for name in one)

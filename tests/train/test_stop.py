@@ -30,6 +30,16 @@ def test_a_signal_ends_the_work_with_its_status(name):
     assert str(stopped.value) == f"stopped by {name}"
 
 
+def test_an_import_that_fails_of_a_signal_is_its_end():
+    with pytest.raises(stop.Stopped), stop.stopping():
+        try:
+            send("SIGINT")
+        except stop.Stopped:  # as C code does
+            raise ImportError("half of a module") from None
+    with pytest.raises(ImportError), stop.stopping():
+        raise ImportError("no module")
+
+
 def test_handlers_are_as_before_afterwards():
     before = [signal.getsignal(each) for each in stop.SIGNALS]
     with stop.stopping():

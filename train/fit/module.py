@@ -6,6 +6,7 @@ step, rank), so that an exact resume needs only the step.
 """
 
 import contextlib
+import inspect
 import io
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -69,7 +70,8 @@ class Training:
     def __post_init__(self) -> None:
         for name in ("optimizer", "schedule"):
             require(callable(getattr(self, name)), "callable", **{name: getattr(self, name)})
-        require(self.clip is None or self.clip > 0, "above 0 or None", clip=self.clip)
+        clips = self.clip is None or (isinstance(self.clip, int | float) and self.clip > 0)
+        require(clips, "above 0 or None", clip=self.clip)
         require(isinstance(self.seed, int), "a whole number", seed=self.seed)
         require_at_least(1, patience=self.patience)
 
@@ -155,6 +157,7 @@ class LMModule(lightning.LightningModule):
         self.metrics = Metrics()
         self.losses: Any = None  # StepLosses, once the rows are known
         self._clamped: list[Tensor] = []  # shares beyond a learned table, per micro-batch
+        self._norm: Any = None  # of the gradients of this step
         self._resumes = False
         self._group: Any = None  # devices that share rows with this one
 
@@ -187,12 +190,12 @@ class LMModule(lightning.LightningModule):
             raise ConfigError("context_parallel needs the rows of an LMDataModule")
 
     def configure_model(self) -> None:
-        """Shard and fill the model, compile its blocks; called once, on the device."""
+        """Shard and fill the model, once; compile its blocks. Called on the device."""
         try:
             strategy, start = self.trainer.strategy, self._start
         except RuntimeError:  # without a trainer: Lightning reads a checkpoint
             return
-        if isinstance(strategy, Sharded):
+        if isinstance(strategy, Sharded) and not isinstance(self.model, FSDPModule):
             if not any(parameter.is_meta for parameter in self.model.parameters()):
                 start = {name: value.clone() for name, value in self.model.state_dict().items()}
             strategy.shard(self.model, weights=start, seed=self.options.seed)
@@ -226,8 +229,14 @@ class LMModule(lightning.LightningModule):
 
     def on_train_start(self) -> None:
         """Refuse what a step would not do; follow the schedule, not that of a checkpoint."""
-        if (count := len(self.trainer.optimizers)) != 1:
+        if (count := sum(bool(o.param_groups) for o in self.trainer.optimizers)) != 1:
             raise ConfigError(f"configure_optimizers must return one optimizer, returned: {count}")
+        kind = type(self.trainer.optimizers[0])
+        closure = inspect.signature(kind.step).parameters.get("closure")
+        if closure is not None and closure.default is closure.empty:
+            raise ConfigError(
+                f"{kind.__name__} computes a loss several times per step; use another"
+            )
         for plan in self.trainer.lr_scheduler_configs:
             if (plan.interval, plan.frequency, plan.reduce_on_plateau) != ("step", 1, False):
                 raise ConfigError(
@@ -243,7 +252,12 @@ class LMModule(lightning.LightningModule):
 
     @unswallowed
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Do one optimizer step on this rank's rows of a global batch; return its mean loss."""
+        """Do one optimizer step on this rank's rows of a global batch; return its mean loss.
+
+        It calls the hooks that Lightning itself calls only under automatic optimization.
+        """
+        if self.fabric is not None:
+            raise ConfigError("LMModule needs a Trainer; under Fabric, train its Decoder, .model")
         batch, step = self._completed(batch)
         optimizer, parts = self.trainer.optimizers[0], batch.split()
         torch.manual_seed(_stream(self.options.seed, step, self.global_rank))
@@ -253,17 +267,32 @@ class LMModule(lightning.LightningModule):
                 with self._sums_gradients(part is parts[-1]):
                     self.manual_backward(self.loss(part))
             parameters = [p for p in self.model.parameters() if p.grad is not None]
-            norm = norm_of(parameters)
-            if self.options.clip is not None:
-                nn.utils.clip_grads_with_norm_(parameters, self.options.clip, norm)
+            norm = self._norm = norm_of(parameters)
+            self.configure_gradient_clipping(optimizer, self.options.clip, "norm")
             self.skipped.skip_unless(norm.isfinite(), optimizer=optimizer, parameters=parameters)
             self.skipped.check(step, last=step + 1 == self.trainer.max_steps)
-            self.optimizers().step()  # type: ignore[union-attr]  # Lightning's, which counts
-            optimizer.zero_grad()
+            counting: Any = self.optimizers()  # Lightning's
+            self.optimizer_step(self.current_epoch, batch_idx, counting, lambda: None)
+            for callback in self.trainer.callbacks:  # type: ignore[attr-defined]
+                callback.on_before_zero_grad(self.trainer, self, optimizer)
+            self.on_before_zero_grad(optimizer)
+            self.optimizer_zero_grad(self.current_epoch, batch_idx, optimizer)
         loss = self._count(batch, step, norm)
         for plan in self.trainer.lr_scheduler_configs:
-            plan.scheduler.step()  # type: ignore[call-arg]  # never one of a plateau
+            self.lr_scheduler_step(plan.scheduler, None)  # never one of a plateau
         return loss
+
+    def configure_gradient_clipping(
+        self,
+        optimizer: torch.optim.Optimizer,
+        gradient_clip_val: float | None = None,
+        gradient_clip_algorithm: str | None = None,
+    ) -> None:
+        """Clip the norm of all gradients at `Training.clip`, under automatic optimization too."""
+        if self.options.clip is not None:
+            parameters = [p for p in self.model.parameters() if p.grad is not None]
+            norm = norm_of(parameters) if self.automatic_optimization else self._norm
+            nn.utils.clip_grads_with_norm_(parameters, self.options.clip, norm)
 
     def loss(self, batch: Batch) -> Tensor:
         """Return the loss of a micro-batch, whose gradient is averaged over ranks."""

@@ -208,7 +208,10 @@ def _fit(
             try:
                 with exits_are_faults():
                     trainer.fit(module, rows, ckpt_path=entry.checkpoint)
-            except (MisconfigurationException, ModuleNotFoundError) as fault:  # of a callback
+            except (MisconfigurationException, ModuleNotFoundError, RuntimeError) as fault:
+                missed = str(fault).startswith("Early stopping conditioned on metric")
+                if type(fault) is RuntimeError and not missed:
+                    raise
                 raise ConfigError(f"trainer, or a callback: {fault}") from fault
         if trainer.global_step < steps:  # a callback has stopped it
             return

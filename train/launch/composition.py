@@ -340,6 +340,8 @@ def _explained(error: Exception, overrides: Sequence[str]) -> str:
     said = str(error).strip()
     if said.startswith("Error merging") and error.__cause__ is not None:
         said += f": {str(error.__cause__).strip().partition(chr(10))[0]}"
+    if said.endswith("Cannot merge DictConfig with ListConfig"):
+        said += "; a list takes the place of a mapping by two words: ~KEY +KEY=[...]"
     return f"{said}\n{_PLACE_OF_GROUP}" if "@" in said else said
 
 

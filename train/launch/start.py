@@ -129,9 +129,8 @@ def _show(words: Words, config: Config, made: DictConfig) -> None:
     asked = words.options["cfg"]
     plain: Any = {} if asked == "hydra" else config.as_plain()
     if asked != "job":
-        section = OmegaConf.masked_copy(made, ["hydra"])
-        hydra: Any = OmegaConf.to_container(section, resolve=words.has("resolve"), enum_to_str=True)
-        plain = hydra | plain
+        how: Any = {"resolve": words.has("resolve"), "enum_to_str": True}
+        plain = {"hydra": OmegaConf.to_container(made.hydra, **how), **plain}
     package = words.options.get("package", "").removeprefix("_global_")
     for part in filter(None, package.split(".")):
         if not isinstance(plain, dict) or part not in plain:

@@ -106,11 +106,21 @@ def test_a_callback_without_a_class_is_refused(value, refused):
 
 
 @pytest.mark.parametrize(
-    ("word", "cure"), [("hydra.mode=FOO", "MULTIRUN"), ("~hydra.run", "deletion")]
+    ("word", "cure"),
+    [
+        ("hydra.mode=FOO", "MULTIRUN"),
+        ("~hydra.run", "deletion"),
+        ("rows.sources=[proofs]", "~KEY +KEY=[...]"),
+    ],
 )
 def test_a_word_that_hydra_cannot_merge_is_refused_with_the_reason(word, cure, refused):
     said = refused("pretrain", word)
     assert word in said and cure in said
+
+
+def test_an_interpolation_that_fails_is_one_line(refused):
+    said = refused("pretrain", "name=${oc.env:NOWHERE}")
+    assert said.startswith("name: ") and "'NOWHERE' not found" in said and "\n" not in said
 
 
 def test_the_package_of_all_keys_is_all_keys(capsys):
@@ -259,6 +269,7 @@ def test_hydra_is_left_as_it_was():
     [
         ("--cfg hydra -p hydra.job.env_set +hydra.job.env_set.A=1", {"A": "1"}),
         ("--cfg all -p steps steps=7", 7),
+        ("--cfg all --resolve -p hydra.sweep.dir out=a", "a"),
         ("--cfg job -p optimizer.lr optimizer.lr=1e-3", 0.001),
     ],
 )

@@ -256,7 +256,7 @@ class LMDataModule(lightning.LightningDataModule):
             order=self.order(),
             micro_batch=self.at_once(trainer.world_size),
             global_batch=self.global_batch,
-            steps=trainer.max_steps,
+            steps=int(trainer.max_steps),  # may be typed as 1e5
             # Ranks that share rows read the same ones.
             rank=trainer.global_rank // self.context_parallel,
             world=trainer.world_size // self.context_parallel,

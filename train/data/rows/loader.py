@@ -86,6 +86,7 @@ class RowLoader:
         self._open: weakref.WeakSet[Generator[Batch]] = weakref.WeakSet()
         self._next = (self.start_step, start_row)  # step and first row of the next batch
         self._last, self._done = start_row, done  # first row of the last batch
+        self._given_at: int | None = None  # the steps that were done when it was given
 
     @property
     def accumulation(self) -> int:
@@ -96,7 +97,8 @@ class RowLoader:
         return self.steps
 
     def __iter__(self) -> Iterator[Batch]:
-        if self._done is not None and self._next[0] - self._done() == 1:
+        done = None if self._done is None else self._done()
+        if done is not None and self._given_at == done == self._next[0] - 1:
             self._next = self._next[0] - 1, self._last
         batches = self._counted(ahead(self.batches()))
         self._open.add(batches)
@@ -129,6 +131,7 @@ class RowLoader:
             for batch in batches:
                 step, self._last = self._next
                 self._next = step + 1, self._last + self.stages.at(step).consumes
+                self._given_at = None if self._done is None else self._done()
                 yield batch
 
     def _read(self, step: int, first: int, stage: Stage) -> Batch:
