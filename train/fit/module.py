@@ -6,7 +6,6 @@ step, rank), so that an exact resume needs only the step.
 """
 
 import contextlib
-import inspect
 import io
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -34,9 +33,23 @@ from train.data.rows.loader import Batch, as_batch
 from train.errors import ConfigError, RunError
 from train.fit.checkpoints.reading import read
 from train.fit.lora import add_lora
-from train.fit.optim import Schedule, SkippedSteps, norm_of, optimizer_of, with_rate
+from train.fit.optim import (
+    Schedule,
+    SkippedSteps,
+    name_parameters,
+    norm_of,
+    optimizer_of,
+    refuse_unstepped,
+    with_rate,
+)  # fmt: skip
 from train.fit.parallel.callbacks import refuse_callbacks, unswallowed
-from train.fit.parallel.sharded import Sharded, refuse_adapted, refuse_compiled, refuse_strategy
+from train.fit.parallel.sharded import (
+    Sharded,
+    refuse_adapted,
+    refuse_compiled,
+    refuse_rows,
+    refuse_strategy,
+)  # fmt: skip
 from train.fit.watching.counts import IndexCounts, StepLosses, summary_of
 from train.fit.watching.metrics import Metrics
 
@@ -185,7 +198,7 @@ class LMModule(lightning.LightningModule):
         refuse_adapted(self.teacher is not None, lora, sharded=sharded, shared=shared > 1)
         rows = getattr(self.trainer, "datamodule", None)
         if isinstance(rows, LMDataModule):
-            _refuse_rows(self, rows)
+            refuse_rows(self, rows)
         elif shared > 1:
             raise ConfigError("context_parallel needs the rows of an LMDataModule")
 
@@ -229,21 +242,8 @@ class LMModule(lightning.LightningModule):
 
     def on_train_start(self) -> None:
         """Refuse what a step would not do; follow the schedule, not that of a checkpoint."""
-        if (count := sum(bool(o.param_groups) for o in self.trainer.optimizers)) != 1:
-            raise ConfigError(f"configure_optimizers must return one optimizer, returned: {count}")
-        kind = type(self.trainer.optimizers[0])
-        closure = inspect.signature(kind.step).parameters.get("closure")
-        if closure is not None and closure.default is closure.empty:
-            raise ConfigError(
-                f"{kind.__name__} computes a loss several times per step; use another"
-            )
+        refuse_unstepped(self.trainer)
         for plan in self.trainer.lr_scheduler_configs:
-            if (plan.interval, plan.frequency, plan.reduce_on_plateau) != ("step", 1, False):
-                raise ConfigError(
-                    f"{type(plan.scheduler).__name__} of configure_optimizers must be stepped at "
-                    f"each step, was: every {plan.frequency} {plan.interval}; return it as "
-                    "{'scheduler': ..., 'interval': 'step'}, or step it in a hook of your own"
-                )
             if isinstance(plan.scheduler, _Planned):
                 for group in self.trainer.optimizers[0].param_groups:
                     group["lr"] = group["initial_lr"] * self.options.schedule(self.global_step)
@@ -252,10 +252,7 @@ class LMModule(lightning.LightningModule):
 
     @unswallowed
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Do one optimizer step on this rank's rows of a global batch; return its mean loss.
-
-        It calls the hooks that Lightning itself calls only under automatic optimization.
-        """
+        """Do one optimizer step on this rank's rows of a global batch; return its mean loss."""
         if self.fabric is not None:
             raise ConfigError("LMModule needs a Trainer; under Fabric, train its Decoder, .model")
         batch, step = self._completed(batch)
@@ -271,7 +268,7 @@ class LMModule(lightning.LightningModule):
             self.configure_gradient_clipping(optimizer, self.options.clip, "norm")
             self.skipped.skip_unless(norm.isfinite(), optimizer=optimizer, parameters=parameters)
             self.skipped.check(step, last=step + 1 == self.trainer.max_steps)
-            counting: Any = self.optimizers()  # Lightning's
+            counting: Any = self.optimizers()  # Lightning's. Hooks as if it were automatic:
             self.optimizer_step(self.current_epoch, batch_idx, counting, lambda: None)
             for callback in self.trainer.callbacks:  # type: ignore[attr-defined]
                 callback.on_before_zero_grad(self.trainer, self, optimizer)
@@ -437,7 +434,7 @@ class LMModule(lightning.LightningModule):
         states = checkpoint.get("optimizer_states", [])  # none if only weights are saved
         for state, optimizer in zip(states, self.trainer.optimizers, strict=bool(states)):
             if state:  # FSDP gathers it on one rank only
-                _name_parameters(state, optimizer, names)
+                name_parameters(state, optimizer, names)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         if not self._resumes:
@@ -482,35 +479,11 @@ def positions_of(batch: Batch, *, levels: int = 1) -> Positions:
     )
 
 
-def _name_parameters(
-    state: dict[str, Any], optimizer: torch.optim.Optimizer, names: dict[int, str]
-) -> None:
-    """Key the state by parameter names, as FSDP does: it can then be resumed on any devices."""
-    parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    order: dict[Any, str] = {number: names[id(p)] for number, p in enumerate(parameters)}
-    state["state"] = {order.get(key, key): value for key, value in state["state"].items()}
-    for group in state["param_groups"]:
-        group["params"] = [order.get(key, key) for key in group["params"]]
-
-
 def _stream(seed: int, step: int, rank: int) -> int:
     mask = (1 << 64) - 1
     # Odd factors of 64 bits (those of SplitMix64) keep streams of neighbouring numbers apart.
     x = (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + rank * 0x94D049BB133111EB) & mask
     return (x ^ (x >> 32)) & 0xFFFFFFFF  # torch's CPU generator uses 32 bits
-
-
-def _refuse_rows(module: LMModule, rows: LMDataModule) -> None:
-    mine, theirs = module.options.context_parallel, rows.context_parallel
-    if mine != theirs:
-        raise ConfigError(
-            f"context_parallel of LMModule and of LMDataModule must be equal, was: {mine}, {theirs}"
-        )
-    size = module.model.config.vocab_size
-    if size < rows.vocab_size:
-        raise ConfigError(
-            f"vocab_size must be at least that of the data ({rows.vocab_size}), was: {size}"
-        )
 
 
 def _plain(hyperparameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -298,3 +298,31 @@ def norm_of(parameters: list[nn.Parameter]) -> Tensor:
     """Return the norm of all gradients."""
     norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
     return norm.full_tensor() if isinstance(norm, DTensor) else norm  # FSDP2: ranks have parts
+
+
+def name_parameters(
+    state: dict[str, Any], optimizer: torch.optim.Optimizer, names: dict[int, str]
+) -> None:
+    """Key the state by parameter names, as FSDP does: it can then be resumed on any devices."""
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    order: dict[Any, str] = {number: names[id(p)] for number, p in enumerate(parameters)}
+    state["state"] = {order.get(key, key): value for key, value in state["state"].items()}
+    for group in state["param_groups"]:
+        group["params"] = [order.get(key, key) for key in group["params"]]
+
+
+def refuse_unstepped(trainer: Any) -> None:
+    """Raise ConfigError for optimizers and schedules of a module that a step would not follow."""
+    if (count := sum(bool(o.param_groups) for o in trainer.optimizers)) != 1:
+        raise ConfigError(f"configure_optimizers must return one optimizer, returned: {count}")
+    kind = type(trainer.optimizers[0])
+    closure = inspect.signature(kind.step).parameters.get("closure")
+    if closure is not None and closure.default is closure.empty:
+        raise ConfigError(f"{kind.__name__} computes a loss several times per step; use another")
+    for plan in trainer.lr_scheduler_configs:
+        if (plan.interval, plan.frequency, plan.reduce_on_plateau) != ("step", 1, False):
+            raise ConfigError(
+                f"{type(plan.scheduler).__name__} of configure_optimizers must be stepped at "
+                f"each step, was: every {plan.frequency} {plan.interval}; return it as "
+                "{'scheduler': ..., 'interval': 'step'}, or step it in a hook of your own"
+            )

@@ -237,3 +237,17 @@ def refuse_compiled(module: lightning.LightningModule) -> None:
         "torch.compile cannot be called on LMModule, whose steps are more than its model: set "
         "compile=True of Training"
     )
+
+
+def refuse_rows(module: Any, rows: Any) -> None:
+    """Raise ConfigError for an LMModule and an LMDataModule that do not fit together."""
+    mine, theirs = module.options.context_parallel, rows.context_parallel
+    if mine != theirs:
+        raise ConfigError(
+            f"context_parallel of LMModule and of LMDataModule must be equal, was: {mine}, {theirs}"
+        )
+    size = module.model.config.vocab_size
+    if size < rows.vocab_size:
+        raise ConfigError(
+            f"vocab_size must be at least that of the data ({rows.vocab_size}), was: {size}"
+        )
