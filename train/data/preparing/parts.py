@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import gc
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from datatrove.data import Document as Passed
 
 from segmenters.align import DOCUMENT, Anchors, mark
 from segmenters.base import Cuts, Segmenter, SegmenterError, shares_of, tallied
-from segmenters.fields import KNOWN_FIELDS, NESTING_FIELDS
 from segmenters.wording import counted
-from train.data.preparing.duplicates import duplicates_of, hash_of, store_hashes
+from train.data.preparing.duplicates import hash_of, store_hashes
+from train.data.preparing.kept import KeptDocuments, placed_fields
 from train.data.preparing.statistics import Flaws, Lengths, Sample, Shares
 from train.data.preparing.work import Work
-from train.data.reading.documents import Bad, Document, grouped
+from train.data.reading.documents import Document, grouped
 from train.data.store.writer import ShardWriter
 from train.disk.manifest import SPLITS
 from train.errors import DataError
@@ -30,12 +28,10 @@ BATCH_CHARACTERS = 2_000_000
 _TOGETHER = 1 << 18  # characters of short documents that are marked and written at once
 _ONE_SHARD = 1 << 62  # tokens: a part is in one shard, and `merge` divides it anew
 _SLICE = 1 << 20  # characters
-_EXAMPLES = 3  # of what is left out, per part
 _REPORTED = 1000  # documents between two reports of progress
 # New objects between two searches for cycles, which would take a fourth of the time of short rows:
 # each of these is some objects, and there are no cycles.
 _BETWEEN_SEARCHES = 100_000
-Stream = Iterator[Passed]
 # A document with its ids, anchors and cuts.
 _Row = tuple[Document, np.ndarray, np.ndarray, tuple[Cuts, ...]]
 
@@ -100,11 +96,10 @@ class PartWriter(ExitStack):
             self._write(split, rows[split])
 
     def _pieces(self, document: Document) -> list[Document]:
-        if unfit := {*document.meta} - {*KNOWN_FIELDS, *NESTING_FIELDS}:
+        if fields := placed_fields(document):
             raise DataError(
-                f"corpus.split.within cannot split {document.id}, whose fields "
-                f"{', '.join(sorted(unfit))} may refer to positions in the whole text; set "
-                "corpus.split.within=false"
+                f"corpus.split.within cannot split {document.id}, whose fields {fields} may refer "
+                "to positions in the whole text; set corpus.split.within=false"
             )
         return self.split.pieces(document) if document.text else [document]  # it is counted
 
@@ -229,51 +224,6 @@ def _moved(arrays: list[np.ndarray], by: np.ndarray) -> np.ndarray:
     return joined
 
 
-class _Reading:
-    """The kept documents of a part, in datatrove's type; counts what is left out."""
-
-    def __init__(self, work: Work, rank: int) -> None:
-        self._task, self._ranks = work.tasks[rank], (rank, len(work.tasks))
-        self._source = work.sources[self._task.source]
-        self._repeated = duplicates_of(work, rank) if work.deduplicate else set()
-        self.duplicates = 0
-        self.bad: Counter[str] = Counter()
-        self.filtered: Counter[str] = Counter()
-        self.examples: list[str] = []
-
-    def __iter__(self) -> Stream:
-        data = self._unique()
-        for filter in self._source.filters:
-            # Added before the filter and taken off behind it: what is left over was dropped.
-            before = self._counted(data, filter.name, 1)
-            data = self._counted(filter.step().run(before, *self._ranks), filter.name, -1)
-        return data
-
-    def _unique(self) -> Stream:
-        place = -1
-        for item in self._source.documents.take(self._task.part):
-            if isinstance(item, Bad):
-                self.bad[item.rule] += 1
-                if len(self.examples) < _EXAMPLES:
-                    self.examples.append(f"{item.where}: {item.detail}")
-                continue
-            place += 1
-            if place in self._repeated:
-                self.duplicates += 1
-                continue
-            fields = {"document": item, "place": place}
-            passed = Passed(text=item.text, id=item.id, metadata=fields)
-            del item  # the text may be large, and the consumer frees it
-            yield passed
-            del passed
-
-    def _counted(self, data: Stream, name: str, step: int) -> Stream:
-        for document in data:
-            self.filtered[name] += step
-            yield document
-            del document
-
-
 def make_part(work: Work, rank: int) -> None:
     if work.result(rank) is None:
         make = _hash if work.product == "hashes" else _write
@@ -281,41 +231,31 @@ def make_part(work: Work, rank: int) -> None:
 
 
 def _write(work: Work, rank: int, folder: Path) -> dict[str, Any]:
-    reading = _Reading(work, rank)
+    kept = KeptDocuments(work, rank)
     with PartWriter(work, work.tasks[rank].source, folder) as writer:
-        for batch, _ in grouped(_own(iter(reading)), size=BATCH_CHARACTERS):
+        for batch, _ in grouped(kept.sized(), size=BATCH_CHARACTERS):
             writer.add(batch)
             batch.clear()
             work.report(rank, writer.counts)
     return {
         **writer.result(),
-        "duplicates": reading.duplicates,
-        "bad": reading.bad,
-        "examples": reading.examples,
-        "filtered": +reading.filtered,  # without filters that dropped nothing
+        "duplicates": kept.duplicates,
+        "bad": kept.bad,
+        "examples": kept.examples,
+        "filtered": +kept.filtered,  # without filters that dropped nothing
     }
 
 
 def _hash(work: Work, rank: int, folder: Path) -> dict[str, Any]:
     rows, size = [], 0
-    for document in _Reading(work, rank):
+    for number, document in enumerate(KeptDocuments(work, rank), start=1):
         if document.text:  # empty documents are counted as empty, not as duplicates
             rows.append((*hash_of(document.text), document.metadata["place"]))
             size += len(document.text)
-        if len(rows) % _REPORTED == 0:
+        if number % _REPORTED == 0:
             work.report(rank, [len(rows), size, 0, 0])
     store_hashes(folder, rows)
     return {"counts": [len(rows), size, 0, 0]}
-
-
-def _own(documents: Stream) -> Iterator[tuple[Document, int]]:
-    for passed in documents:
-        document = passed.metadata["document"]
-        if passed.text is not document.text:  # a filter changed it
-            document = replace(document, text=passed.text)
-        del passed
-        yield document, len(document.text)
-        del document
 
 
 def _bytes_of(text: str) -> int:

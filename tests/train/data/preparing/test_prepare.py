@@ -208,6 +208,19 @@ def test_filters_count_what_they_drop_in_their_order(tmp_path):
     assert "left out, by RegexFilter: 1" in (tmp_path / "out" / "README.md").read_text()
 
 
+def test_a_filter_that_changes_text_is_refused_where_fields_place_segments(tmp_path):
+    text = "A first sentence that has many words in it. \nno end\nAnother good sentence of words."
+    path = write_rows(tmp_path / "a", [{"id": "x", "text": text, "ends": [45, 52, len(text)]}])
+    options = {"min_num_sentences": 0, "min_words_per_line": 3, "filter_no_terminal_punct": True}
+    editing = [Datatrove(filter="C4QualityFilter", options=options)]
+    split = Split(validation=0, test=0)
+    made = run(path, tmp_path / "out", filters=editing, split=split)
+    assert made.manifest["sources"]["tiny"]["splits"]["train"]["bytes"] < len(text)
+    given = {"segmenter": Given(field="ends"), "meta_keys": ["ends"]}
+    with pytest.raises(DataError, match=r"\(C4QualityFilter\) changed the text of x, .* ends"):
+        run(path, tmp_path / "given", filters=editing, split=split, **given)
+
+
 def test_a_segmenter_may_be_chosen_for_each_document_and_is_counted(tmp_path):
     rows = [
         {"id": "a.py", "text": "x = (1,\n  2)\ny = 3\n"},
