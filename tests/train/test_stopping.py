@@ -1,5 +1,6 @@
 """A signal stops each command where it may stop; the same command goes on, bit for bit."""
 
+import errno
 import re
 import shutil
 import time
@@ -15,7 +16,7 @@ from train.data.preparing.progress import Watch
 from train.evals.rows import FILE, Journal
 from train.fit import handover
 from train.fit.checkpoints import checkpoints
-from train.fit.checkpoints.writing import SaveCheckpoints
+from train.fit.checkpoints.writing import SaveBest, SaveCheckpoints
 from train.fit.module import LMModule
 from train.fit.runs import CHECKPOINTS, MODEL
 from train.tasks.scrolls.decoding import PredictionJournal
@@ -159,7 +160,7 @@ SCROLLS = (
 
 
 @pytest.mark.slow
-def test_scrolls_keeps_the_best_weights_and_its_outputs(bipe, at, tmp_path, unstopped):
+def test_scrolls_keeps_the_best_weights_and_its_outputs(bipe, at, monkeypatch, tmp_path, unstopped):
     words = (*SCROLLS, f"checkpoint={unstopped}")
     assert bipe("scrolls", *words, f"out={tmp_path}/whole", study=False)[0] == 0
     for owner, method, call, told in (
@@ -171,9 +172,23 @@ def test_scrolls_keeps_the_best_weights_and_its_outputs(bipe, at, tmp_path, unst
         undo()
         assert (status, f"bipe: stopped by SIGTERM: {told}" in err) == (143, True)
     assert bipe("scrolls", *words, f"out={tmp_path}/broken", study=False)[0] == 0
-    (whole, broken) = (next((tmp_path / out).glob("*seed0")) for out in ("whole", "broken"))
-    assert curve(broken) == curve(whole)
-    assert same_weights(broken, whole)
+    real = SaveBest.on_validation_end
+
+    def without_space(best, trainer, module):
+        if trainer.global_step == trainer.max_steps:
+            raise OSError(errno.ENOSPC, "no space left")
+        real(best, trainer, module)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SaveBest, "on_validation_end", without_space)
+        status, _, err = bipe("scrolls", *words, f"out={tmp_path}/full", study=False)
+    assert status != 0 and "no space left" in err
+    assert bipe("scrolls", *words, f"out={tmp_path}/full", study=False)[0] == 0
+    outs = ("whole", "broken", "full")
+    whole, *others = (next((tmp_path / out).glob("*seed0")) for out in outs)
+    for other in others:
+        assert curve(other) == curve(whole)
+        assert same_weights(other, whole)
 
 
 def test_a_measurement_while_training_is_no_step_that_does_not_end(bipe, monkeypatch):

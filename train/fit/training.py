@@ -204,7 +204,7 @@ def _fit(
             notes |= notes_of_training(fit.config.as_plain(), command=fit.command)
             data = files_of_data(rows.sets, sources=rows.source_names, max_length=rows.row_length)
             write_shared(module.model, folder, notes=notes, files=data)
-        with _late_faults(trainer, steps), _cured(fit):
+        with _late_faults(trainer, fit), _cured(fit):
             try:
                 with exits_are_faults():
                     trainer.fit(module, rows, ckpt_path=entry.checkpoint)
@@ -250,15 +250,16 @@ def _lower_rate(fit: Fit) -> str:
 
 
 @contextlib.contextmanager
-def _late_faults(trainer: lightning.Trainer, steps: int) -> Iterator[None]:
+def _late_faults(trainer: lightning.Trainer, fit: Fit) -> Iterator[None]:
     """Log what fails once all steps are done, such as a logger: the model is written all the same.
 
     Of several processes the others would wait for the one that failed; they have the checkpoint.
+    Where the best step is kept, it may be the last, of which the fault has prevented the note.
     """
     try:
         yield
     except Exception as fault:
-        if trainer.global_step < steps or trainer.world_size > 1:
+        if trainer.global_step < fit.config.steps or trainer.world_size > 1 or fit.best:
             raise
         log.warning("after the last step: %s: %s", type(fault).__name__, fault)
 
