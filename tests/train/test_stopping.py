@@ -176,7 +176,7 @@ def test_scrolls_keeps_the_best_weights_and_its_outputs(bipe, at, monkeypatch, t
 
     def without_space(best, trainer, module):
         if trainer.global_step == trainer.max_steps:
-            raise OSError(errno.ENOSPC, "no space left")
+            raise OSError(errno.ENOSPC, "no space left", str(best.path))
         real(best, trainer, module)
 
     with monkeypatch.context() as patch:
