@@ -59,7 +59,7 @@ def refuse_callbacks(callbacks: Sequence[Any], *, command: bool = False) -> None
             if isinstance(callback, getattr(of_lightning, name)):
                 raise ConfigError(f"{type(callback).__name__} cannot be used: {why}")
         is_saver = isinstance(callback, of_lightning.ModelCheckpoint)
-        if is_saver and "'train_time_interval': None" not in callback.state_key:
+        if is_saver and "'train_time_interval': datetime" in callback.state_key:
             raise ConfigError(
                 "train_time_interval of ModelCheckpoint cannot be set, since Lightning ignores it "
                 "where a module steps its optimizer itself; set every_n_train_steps"
