@@ -264,4 +264,4 @@ def test_predictions_are_compared_with_their_split(tmp_path, capsys, folder, wor
     (path := tmp_path / folder / "qmsum.json").parent.mkdir()
     path.write_text(json.dumps({rows[split][0]["id"]: "Yes."}))
     assert main(["scrolls", f"validate={path}", "task=qmsum", f"path={zipped}", *words]) == 0
-    assert f"no fault; compared with split={split}\n" in capsys.readouterr().out
+    assert f"no fault; qmsum compared with split={split}\n" in capsys.readouterr().out
