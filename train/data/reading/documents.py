@@ -134,15 +134,19 @@ class Reader:
         return ""
 
     def __iter__(self) -> Iterator[Document]:
-        found, bad = False, None
+        is_empty, first_bad = True, None
         for item in self.limited(self.read()):
-            if not isinstance(item, Bad):
-                found = True
+            if isinstance(item, Bad):
+                first_bad = first_bad or item
+            else:
+                is_empty = False
                 yield item
-            bad = bad or (item if isinstance(item, Bad) else None)
-        if not found and self.limit != 0:
-            left_out = f"all documents were left out, such as {bad}. {bad and self.hint(bad.rule)}"
-            raise DataError(f"{self.label()}: {left_out.strip() if bad else NOTHING}")
+        if is_empty and self.limit != 0:
+            reason = NOTHING
+            if first_bad is not None:
+                reason = f"all documents were left out, such as {first_bad}. "
+                reason += self.hint(first_bad.rule)
+            raise DataError(f"{self.label()}: {reason.rstrip()}")
 
     # A reader defines `read`, or `parts` and `read_part`: the default of each calls the other.
     def read(self) -> Iterator[Document | Bad]:
