@@ -5,9 +5,10 @@ are scored by RULER's rules (2404.06654): a reference is looked for inside the p
 
     induction   A B C ... A B C ...    random tokens twice: the second time, each can be known
     copy        hay  A B C  hay  A B C   a few random tokens at a depth, and at the end again
+    segment     hay  s t u  hay  s t u   a segment of the text at a depth, and at the end again
 
-Copied tokens are drawn from the vocabulary, so that only the context predicts them (Olsson et al.,
-2209.11895).
+Random tokens are drawn from the vocabulary, so that only the context predicts them (Olsson et al.,
+2209.11895). A segment is predicted by its own words, too: what it gains is what was found.
 """
 
 import re
@@ -27,9 +28,10 @@ from bipe.positions import DOCUMENT_BIT, SEGMENT_BIT, Lengths
 from segmenters.streaming.online import TokenMarker
 from train.errors import ConfigError
 from train.evals.perplexity.measure import CHUNK, LEVELS, hidden_states
-from train.evals.probes.trials import Draw, Haystack, Kind, Texts, Trial
+from train.evals.probes.trials import AHEAD, Draw, Haystack, Kind, Texts, Trial
 
 BLOCK = 32  # tokens of what is copied
+SHORTEST = 8  # tokens of a segment that is repeated
 CUE = 2  # tokens of the second copy that show what comes
 _NO_DOCUMENT = ~np.uint8(1 << DOCUMENT_BIT)  # a context is one document, whatever its marks say
 
@@ -203,6 +205,29 @@ def copy(hay: Haystack, *, length: int, depth: float | None, draw: Draw) -> Repe
     place = int(starts[np.abs(starts - (depth or 0.0) * room).argmin()])
     tokens = np.concatenate([opening, text[:place], block, text[place:], block])
     return Repeat(tokens, texts.marks(tokens), len(opening) + place, length - BLOCK, BLOCK)
+
+
+def segment(hay: Haystack, *, length: int, depth: float | None, draw: Draw) -> Repeat | None:
+    """Return held-out text, and its segment at `depth` again at the end; None without room.
+
+    The text ends with a whole segment; of a long segment the first `BLOCK` tokens are repeated.
+    """
+    opening = hay.texts.tokenizer.opening
+    room = length - len(opening)
+    text, starts = hay.take(draw, room + AHEAD)
+    stop = int(starts[starts >= room][0])
+    begin = stop + BLOCK - room  # or up to BLOCK before, so that the length is exact
+    inside = starts[(begin <= starts) & (starts <= stop)]
+    sizes = np.minimum(np.diff(inside), BLOCK)
+    places, sizes = inside[:-1][sizes >= SHORTEST], sizes[sizes >= SHORTEST]
+    if not len(places):
+        return None
+    nearest = np.abs(places - begin - (depth or 0.0) * (stop - begin)).argmin()
+    place, size = int(places[nearest]), int(sizes[nearest])
+    begin = stop + size - room
+    tokens = np.concatenate([opening, text[begin:stop], text[place : place + size]])
+    at = len(opening) + place - begin
+    return Repeat(tokens, hay.texts.marks(tokens), at, length - size, size)
 
 
 def _random(texts: Texts, count: int, draw: Draw) -> np.ndarray:

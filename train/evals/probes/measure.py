@@ -21,7 +21,7 @@ from train.evals.probes.kinds import KINDS
 from train.evals.probes.trials import Draw, Haystack, Kind, Room, Trial, trial
 from train.evals.rows import Row, key_of, left_out
 
-COPIES = {"copy": answers.copy, "induction": answers.induction}
+COPIES = {"copy": answers.copy, "segment": answers.segment, "induction": answers.induction}
 POSITIONS = "positions"
 NAMES = (*KINDS, *COPIES, POSITIONS)
 _RANKED = (
@@ -38,6 +38,8 @@ _COPIED = (
 )
 _TASKS = {
     "copy": "A few random tokens are put at a depth of held-out text, and repeated at the end.",
+    "segment": "A segment of held-out text, at a depth of it, is repeated at the end (at most its "
+    f"first {answers.BLOCK} tokens).",
     "induction": "Random tokens fill half of the context, and are repeated in the other half.",
     POSITIONS: "Loss of held-out text by position: of the token in the document, of its segment, "
     "and in its segment.",
@@ -74,7 +76,7 @@ class Probe(Measurement):
         if self.name == POSITIONS:
             yield self._cell(lengths[-1], None)
             return
-        deep = self.name == "copy" or (self.name in KINDS and KINDS[self.name].deep)
+        deep = self.name in ("copy", "segment") or (self.name in KINDS and KINDS[self.name].deep)
         for length in lengths:
             for depth in self.plan.depths if deep else [None]:
                 yield self._cell(length, depth)

@@ -31,7 +31,7 @@ from train.data.tokenizing.tokenizers import Tokenizer
 from train.errors import DataError
 from train.evals.texts import spelled
 
-_AHEAD = 4096  # tokens in which a segment should begin
+AHEAD = 4096  # tokens in which a segment should begin
 T = TypeVar("T")
 _WHOLE = 2**64
 _PLAIN = (
@@ -190,7 +190,7 @@ class Haystack:
 
     def _begin(self, place: int) -> int:
         """Return the start of the first segment from a place on, so that the text begins whole."""
-        starts = np.flatnonzero(self.data.marks(place, min(len(self), place + _AHEAD)))
+        starts = np.flatnonzero(self.data.marks(place, min(len(self), place + AHEAD)))
         return place + int(starts[0]) if len(starts) else place
 
 

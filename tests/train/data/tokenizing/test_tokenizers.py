@@ -31,8 +31,8 @@ from train.data.tokenizing.tiktoken_ranks import PATTERNS, merges, read_ranks
 from train.data.tokenizing.tokenizers import SAMPLE, Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer, TrainBPE
 from train.errors import DataError
-from train.evals.probes.answers import copy, induction
 from train.evals.probes.kinds import KINDS
+from train.evals.probes.measure import COPIES
 from train.evals.probes.trials import Draw, Texts, trial
 from train.fit.handover import files_of_data
 
@@ -381,7 +381,7 @@ def test_trials_begin_with_it_once_and_keep_their_length(files):
     assert found is not None
     for ids in (
         found.tokens,
-        *(make(hay, length=901, depth=0.5, draw=draw).tokens for make in (copy, induction)),
+        *(make(hay, length=901, depth=0.5, draw=draw).tokens for make in COPIES.values()),
     ):
         assert np.flatnonzero(ids == tokenizer.bos_id).tolist() == [0]
     assert len(found.tokens) == len(found.marks) == 900
