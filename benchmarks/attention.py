@@ -34,7 +34,7 @@ from benchmarks.models import described
 from benchmarks.workers import alone, chosen, cpu_seconds, machine, medians, parser_of, write
 from bipe import Positions
 from bipe.attention.dispatch import InLayer, choose_attention
-from bipe.attention.eager import Attention
+from bipe.attention.heads import Attention
 from bipe.attention.passes import pass_attention
 from bipe.build import build
 from bipe.encodings import ALiBi, Bilevel, Flat, Learned, NoPE, RoPE

@@ -22,7 +22,7 @@ from bipe.arguments import explained, nodes, require, require_at_least
 from bipe.attention import PATHS, Path
 from bipe.attention.context import Context, refuse_shared
 from bipe.attention.dispatch import InLayer, choose_attention
-from bipe.attention.eager import Attention, padded
+from bipe.attention.heads import Attention, padded
 from bipe.attention.passes import pass_attention, seen_later
 from bipe.build import ALLOWED, TARGET, Of, build
 from bipe.cache import Cache

@@ -223,6 +223,20 @@ def document_runs(document: Int[Tensor, "batch time"]) -> Int[Tensor, "batch tim
     return opens.cumsum(-1)
 
 
+def require_at_most(
+    most: int, ids: Tensor, rule: str, *, cure: str, error: type[ValueError] = ValueError
+) -> None:
+    """Raise an error with the rule, the largest id and the cure if one is above `most`.
+
+    On a device and in a graph it is an assertion of the device, with the rule and the cure.
+    """
+    if ids.device.type != "cpu" or torch.compiler.is_compiling():
+        # The public assertions of torch read the ids on the host.
+        torch._assert_async((ids <= most).all(), f"{rule}; {cure}")
+    elif ids.numel() and (largest := int(ids.max())) > most:
+        raise error(f"{rule}, was: {largest}; {cure}")
+
+
 def _last_start(start: Bool[Tensor, "batch time"], at: Int[Tensor, " time"]) -> Tensor:
     """Return the index of the last True up to each place, -1 before the first."""
     return torch.where(start, at, -1).cummax(-1).values

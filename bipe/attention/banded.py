@@ -24,7 +24,6 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from bipe.attention.eager import Keys, Queries, repeat_heads
 from bipe.attention.fused import (
     augmented_attention,
     bias_row_attention,
@@ -34,6 +33,7 @@ from bipe.attention.fused import (
     merged,
     unfilled,
 )
+from bipe.attention.heads import Keys, Queries, repeat_heads
 from bipe.bias import Row
 
 # Tokens from which skipping pays for the chunks.

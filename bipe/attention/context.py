@@ -21,8 +21,10 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from bipe.attention import Path
-from bipe.attention.dispatch import choose_attention, masked_attention
-from bipe.attention.eager import Attention, allowed_pairs, checkpointed, uncompiled
+from bipe.attention.chunked import checkpointed
+from bipe.attention.dispatch import choose_attention, masked_attention, uncompiled
+from bipe.attention.eager import allowed_pairs
+from bipe.attention.heads import Attention
 from bipe.bias import Bias
 from bipe.encodings.base import Encoding, counts_length, far_of
 from bipe.positions import Positions

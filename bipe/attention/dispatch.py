@@ -10,7 +10,7 @@ import itertools
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -24,15 +24,8 @@ from bipe.attention.banded import (
     costs_no_digits,
     exact_banded_attention,
 )
-from bipe.attention.eager import (
-    Attention,
-    Keys,
-    Queries,
-    allowed_pairs,
-    chunked_attention,
-    eager_attention,
-    uncompiled,
-)
+from bipe.attention.chunked import chunked_attention
+from bipe.attention.eager import allowed_pairs, eager_attention
 from bipe.attention.flex import choose_flex
 from bipe.attention.fused import (
     augmented_attention,
@@ -43,6 +36,7 @@ from bipe.attention.fused import (
     kernel_dtype,
     last_query_attention,
 )
+from bipe.attention.heads import Attention, Keys, Queries
 from bipe.attention.tables import table_attention
 from bipe.bias import (
     Bias,
@@ -341,6 +335,21 @@ def document_spans(document: Int[Tensor, "batch time"]) -> list[list[slice]]:
         list(itertools.starmap(slice, itertools.pairwise([*starts, document.shape[1]])))
         for starts in edges
     ]
+
+
+def uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep a function out of compiled graphs.
+
+    `torch.compiler.disable` at import would load Dynamo, which takes longer than torch itself.
+    """
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return torch.compiler.disable(function)(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    return call
 
 
 @dataclass(frozen=True, slots=True)

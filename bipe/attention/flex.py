@@ -21,11 +21,10 @@ from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
 from bipe.attention.banded import default_tolerance, least_bias
-from bipe.attention.eager import Attention
+from bipe.attention.heads import Attention
 from bipe.bias import (
     Bias,
     DistanceBias,
-    IdPairs,
     LinearBias,
     RowBias,
     SeparableBias,
@@ -46,8 +45,7 @@ def choose_flex(*, bias: Bias | None, at: Positions) -> Attention:
     Raises ValueError for a bias that is neither linear nor a table.
     """
     blocks, score = Blocks.of(at.document), score_mod(bias)
-    row = bias.row(dtype=torch.float64) if isinstance(bias, SeparableBias) else None
-    row = None if row is None else row.detach()
+    row = bias.row(dtype=torch.float64).detach() if isinstance(bias, SeparableBias) else None
     # In a graph it is compiled with the rest; Dynamo would warn of the cache of `compiled`.
     alone = at.document.device.type != "cpu" and not torch.compiler.is_compiling()
     kernel = compiled(_attend) if alone else _attend
@@ -121,7 +119,7 @@ def ordered(blocks: Tensor) -> tuple[Tensor, Tensor]:
     By an operator, since the kernel reads both as contiguous: compiled without gradients, Inductor
     chose other strides for them, and outputs were wrong (torch 2.11, CUDA).
     """
-    count, order = _ordered(blocks)
+    count, order = _ordered(blocks)  # an operator has no types of its own
     return count, order
 
 
@@ -153,6 +151,7 @@ def _attend(
 
 def run(q: Tensor, k: Tensor, v: Tensor, *, mask: BlockMask, score: ScoreMod | None) -> Tensor:
     """Return what queries read; scores are scaled by the width of q."""
+    # All three have one width: the decoder pads values where an encoding widens q and k.
     width, spare = v.shape[-1], max(0, _LEAST_WIDTH - q.shape[-1])
     scale = q.shape[-1] ** -0.5
     if spare:
@@ -172,21 +171,14 @@ def score_mod(bias: Bias | None) -> ScoreMod | None:
     """Return what the kernel does to each score; raise ValueError for a bias it cannot take."""
     if bias is None:
         return None
-    mods: list[ScoreMod] = []
-    for part in bias.leaves():
-        if isinstance(part, LinearBias):
-            mods.append(_linear(part))
-        elif isinstance(part, RowBias):
-            mods.append(_row(part))
-        elif isinstance(part, DistanceBias):
-            mods.append(_by_distance(part))
-        elif isinstance(part, TableBias):
-            mods.append(_gathered(part.pairs(torch.float32)))
-        else:
-            raise ValueError(
-                f"attention path 'flex' supports linear and table biases, got {part!r}"
-            )
-    return functools.reduce(_both, mods)
+    return functools.reduce(_both, map(_of_part, bias.leaves()))
+
+
+def _of_part(part: Bias) -> ScoreMod:
+    for kind, score in _SCORES.items():
+        if isinstance(part, kind):
+            return score(part)
+    raise ValueError(f"attention path 'flex' supports linear and table biases, got {part!r}")
 
 
 def _both(first: ScoreMod, second: ScoreMod) -> ScoreMod:
@@ -212,11 +204,21 @@ def _by_distance(bias: DistanceBias) -> ScoreMod:
     return lambda score, b, h, q, k: score + table[h, (q_ids[b, q] - k_ids[b, k]).clamp(min=0)]
 
 
-def _gathered(pairs: IdPairs) -> ScoreMod:
+def _by_pair(bias: TableBias) -> ScoreMod:
+    pairs = bias.pairs(torch.float32)
     table, q_at, k_at = pairs.table, pairs.q_at, pairs.k_at
     return lambda score, b, h, q, k: score + table[b, h, q_at[b, q], k_at[b, k]]
 
 
+_SCORES: dict[type[Bias], Callable[[Any], ScoreMod]] = {
+    LinearBias: _linear,
+    RowBias: _row,
+    DistanceBias: _by_distance,
+    TableBias: _by_pair,
+}
+
+
 @functools.cache
 def compiled(function: Callable[..., Tensor]) -> Any:
+    """Return a function compiled, on its first call, once for all who ask."""
     return torch.compile(function)

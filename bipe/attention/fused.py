@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from bipe.attention.eager import Keys, Queries, repeat_heads
+from bipe.attention.heads import Keys, Queries, repeat_heads
 from bipe.bias import Row
 
 # Numbers of a dtype that hold one bias: 3 x 8 bits of bfloat16 hold what float32 holds.

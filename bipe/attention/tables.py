@@ -24,8 +24,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bipe.attention.eager import Keys, Queries, chunked_attention, repeat_heads
+from bipe.attention.chunked import chunked_attention
 from bipe.attention.fused import kernel_dtype, kernel_forward, merged, unfilled
+from bipe.attention.heads import Keys, Queries, repeat_heads
 from bipe.bias import Bias, DistanceBias, LinearBias, TableBias
 
 CHUNK = 256  # queries

@@ -13,12 +13,12 @@ untrained; here the last row is trained like any other.
 from abc import abstractmethod
 from typing import Literal, get_args
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from bipe.arguments import require, require_at_least
 from bipe.encodings.base import Encoding
+from bipe.positions import require_at_most
 
 Combine = Literal["add", "multiply"]
 Overflow = Literal["clamp", "error"]
@@ -75,12 +75,12 @@ class Learned(Absolute):
         last = self.table.num_embeddings - 1
         if self.overflow == "clamp":
             ids = ids.clamp(max=last)
-        elif ids.device.type == "cpu":
-            if ids.numel() and int(ids.max()) > last:
-                raise PositionError(
-                    f"a position of {int(ids.max())} is beyond the learned table: length is "
-                    f"{last + 1}; use a longer table or overflow='clamp'"
-                )
         else:
-            torch._assert_async((ids <= last).all())
+            require_at_most(
+                last,
+                ids,
+                f"positions must be below the length of the learned table ({last + 1})",
+                cure="use a longer table or overflow='clamp'",
+                error=PositionError,
+            )
         return self.scale * self.table(ids)

@@ -46,9 +46,8 @@ class Sinusoidal(Absolute):
             waves = torch.arange(width // 2, dtype=torch.float64)
             frequencies = theta ** (-waves / (width // 2 - 1))
         else:
-            if width % 2:
-                cure = "each wave has a sine and a cosine; layout=spread ends with a zero"
-                raise ValueError(f"width must be even, was: {width} ({cure})")
+            why = "each wave has a sine and a cosine; layout=spread ends with a zero"
+            require(width % 2 == 0, f"even ({why})", width=width)
             frequencies = inverse_frequencies(width=width, theta=theta)
         self.constant("frequencies", frequencies)
         self.scale, self.layout, self.spare = scale, layout, width % 2

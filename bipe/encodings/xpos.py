@@ -21,6 +21,7 @@ from bipe.arguments import require
 from bipe.encodings.base import Encoding
 from bipe.encodings.far import Ids
 from bipe.encodings.rope import inverse_frequencies
+from bipe.positions import require_at_most
 from bipe.rotation import PlaneRotation, UnequalRotation
 
 _LARGEST = 80.0  # nats of a factor in float32, with room for the features themselves
@@ -59,7 +60,12 @@ class XPos(Encoding):
 
     def rotation(self, ids: Ids) -> UnequalRotation:
         from_centre = ids - self.centre
-        self._require_near(from_centre.abs())
+        require_at_most(
+            self.reach,
+            from_centre.abs(),
+            f"ids must be at most {self.reach} from the centre of XPos ({self.centre})",
+            cure="use a larger scale_base or another centre",
+        )
         angles = ids[..., None].double() * self.frequencies
         scale = (from_centre[..., None].double() * self.shrinking).exp()  # [b, t, d/2]
         cos, sin = angles.cos(), angles.sin()
@@ -70,12 +76,3 @@ class XPos(Encoding):
 
     def _turn(self, cos: Tensor, sin: Tensor) -> PlaneRotation:
         return PlaneRotation(cos=cos, sin=sin, interleaved=self.interleaved)
-
-    def _require_near(self, distance: Tensor) -> None:
-        if distance.device.type != "cpu" or torch.compiler.is_compiling():
-            torch._assert_async((distance <= self.reach).all())
-        elif distance.numel() and int(distance.max()) > self.reach:
-            raise ValueError(
-                f"ids must be at most {self.reach} from the centre of XPos ({self.centre}), but "
-                f"one is {int(distance.max())} from it; use a larger scale_base or another centre"
-            )

@@ -39,7 +39,7 @@ from bipe.hf.generation import Segmented, cached
 from bipe.hf.marks import may_be
 from bipe.hf.tokenizer import SegmentingTokenizer
 from bipe.layouts.portable import Handed
-from bipe.positions import Positions
+from bipe.positions import Positions, require_at_most
 
 # The attribute of a tensor of one call: marks on what goes into the base model, and segments on
 # position_ids, for the rotation.
@@ -239,7 +239,9 @@ def _require_packable(cls: type[Any], at: Positions, kwargs: dict[str, Any]) -> 
     if torch.compiler.is_compiling():
         joins = [kwargs.get(key) for key in ("attention_mask", "past_key_values", "use_cache")]
         if not apart or any(join is not None and join is not False for join in joins):
-            torch._assert_async((at.document <= 0).all(), "a row has several documents")
+            require_at_most(
+                0, at.document, "a row has several documents", cure="give each its own row"
+            )
         else:
             kwargs["use_cache"] = False
         return

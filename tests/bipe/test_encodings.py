@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from bipe import Positions
-from bipe.attention import dispatch, eager, tables
+from bipe.attention import chunked, dispatch, tables
 from bipe.cache import Cache
 from bipe.encodings import ALiBi, Bilevel, RoPE
 from bipe.loss import summed_cross_entropy
@@ -145,7 +145,7 @@ def test_rows_may_be_selected_and_a_shared_prompt_need_not_be_moved(scheme, orde
 
 SMALL_BLOCKS = {
     dispatch: {"CHUNKED_FROM": 40, "BY_DOCUMENT_FROM": 16, "WORTH_FROM": 32},
-    eager: {"CHUNK": 16},
+    chunked: {"CHUNK": 16},
     tables: {"CHUNK": 16, "KEYS": 24, "BACKWARD_KEYS": 20},
 }
 

@@ -26,19 +26,11 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from bipe.attention import Path
-from bipe.attention.dispatch import choose_attention
-from bipe.attention.eager import (
-    CHUNK,
-    Attention,
-    Keys,
-    Queries,
-    allowed_pairs,
-    checkpointed,
-    padded,
-    scores_of,
-    uncompiled,
-)
+from bipe.attention.chunked import CHUNK, checkpointed
+from bipe.attention.dispatch import choose_attention, uncompiled
+from bipe.attention.eager import allowed_pairs, scores_of
 from bipe.attention.fused import bias_row_works
+from bipe.attention.heads import Attention, Keys, Queries, padded
 from bipe.attention.passes.fused import blocks_of, flex_passes, fused_passes
 from bipe.attention.passes.views import Range, View, gathered, key_ranges
 from bipe.bias import Bias, SeparableBias

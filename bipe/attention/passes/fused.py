@@ -24,9 +24,9 @@ import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask
 
-from bipe.attention.eager import Attention, Keys, Queries
 from bipe.attention.flex import BLOCK, by_block, compiled, ordered, run, score_mod
 from bipe.attention.fused import kernel_backward, kernel_dtype, kernel_forward, merged, unfilled
+from bipe.attention.heads import Attention, Keys, Queries
 from bipe.attention.passes.views import Range, View
 from bipe.bias import SeparableBias
 from bipe.positions import IDS

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from bipe.attention.eager import padded, repeat_heads
+from bipe.attention.heads import padded, repeat_heads
 from bipe.bias import Bias
 from bipe.encodings.far import Pass
 from bipe.positions import Positions, document_runs

@@ -7,8 +7,9 @@ import torch
 
 from bipe import Positions
 from bipe.attention import tables
+from bipe.attention.chunked import chunked_attention
 from bipe.attention.dispatch import choose_attention
-from bipe.attention.eager import allowed_pairs, chunked_attention, eager_attention
+from bipe.attention.eager import allowed_pairs, eager_attention
 from bipe.attention.fused import _bias_row_works, bias_row_works
 from bipe.attention.tables import table_attention
 from bipe.bias import DistanceBias, LinearBias, TableBias, add_biases
@@ -204,7 +205,7 @@ def test_segments_make_the_table_small():
 def test_memory_that_chunks_free_is_released(monkeypatch):
     """Once per 512 keys, in the forward and in the backward pass."""
     released = []
-    monkeypatch.setattr("bipe.attention.eager.release_freed", lambda: released.append(1))
+    monkeypatch.setattr("bipe.attention.chunked.release_freed", lambda: released.append(1))
     qkv, at = inputs(7, time=1100, width=4, dtype=torch.float32)
     chunked_attention(*qkv, bias=bias_of("flat", at)).sum().backward()
     assert len(released) == 2 * 2
