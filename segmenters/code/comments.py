@@ -30,7 +30,7 @@ _FORMS = {
     "single": (r"[rRuU]?+'''", "'''", ""),
     "pod": (r"=(?:pod|head\d|over|item|begin|for|encoding)\b", "=cut", ""),
 }
-_OF = {
+_LANGUAGES_WITH = {
     "hash quote single": "python",
     "hash quote": "elixir julia",
     "hash": "bash ruby",
@@ -45,7 +45,9 @@ _OF = {
     "paren": "ocaml ocaml_interface",
     "tag": "html",
 }
-_FORMS_OF = {name: forms.split() for forms, names in _OF.items() for name in names.split()}
+_FORMS_OF = {
+    name: forms.split() for forms, names in _LANGUAGES_WITH.items() for name in names.split()
+}
 _ITEM = re.compile(
     r"\n[ \t]*+(?=@\w|\\[a-z]|:\w[^:\n]{0,80}+:|[-*+\u2022][ \t]|\d{1,3}+[.)][ \t]"
     r"|>>>[ ]|\.\.\.[ ])"
@@ -54,12 +56,11 @@ _APART = "\n\n"
 
 
 @lru_cache(maxsize=64)
-def _opening(language: str) -> re.Pattern[str] | None:
+def _opening(language: str) -> re.Pattern[str]:
     """Return the pattern of how prose opens in a language, a group for each form."""
-    forms = _FORMS_OF.get(language)
-    if forms is None:
-        return None
-    return re.compile("[ \t]*+(?:" + "|".join(f"(?P<{n}>{_FORMS[n][0]})" for n in forms) + ")")
+    groups = [f"(?P<{form}>{_FORMS[form][0]})" for form in _FORMS_OF.get(language, ())]
+    never = "(?!)"
+    return re.compile(f"[ \t]*+(?:{'|'.join(groups) or never})")
 
 
 @lru_cache(maxsize=64)
@@ -70,19 +71,17 @@ def _margin(form: str) -> re.Pattern[str]:
 def prose_cuts(text: str, cuts: Cuts, language: str, prose: Segmenter) -> Cuts:
     """Return where sentences begin inside those segments of code that are prose, in any order."""
     opening = _opening(language)
-    if opening is None:
-        return np.empty(0, dtype=np.int64)
     texts: list[str] = []
     places: list[Cuts] = []  # of their characters in the document; -1 where no sentence begins
     for start, end in pairwise(cuts.tolist()):
         match = opening.match(text, start, end)
-        inner = match and _inner(text[match.end() : end], match.lastgroup or "")
-        if match is None or not inner:
+        if match is None or match.lastgroup is None:
             continue
-        texts.append(inner)
-        places.append(np.arange(match.end(), match.end() + len(inner) + len(_APART)))
-        places[-1][0] = -1
-        places[-1][len(inner) :] = -1
+        inner, first = _inner(text[match.end() : end], match.lastgroup), match.end()
+        if inner:
+            texts.append(inner)
+            places.append(np.full(len(inner) + len(_APART), -1))
+            places[-1][1 : len(inner)] = np.arange(first + 1, first + len(inner))
     if not texts:
         return np.empty(0, dtype=np.int64)
     starts = np.concatenate(places)[_line_starts(_APART.join(texts), prose)]

@@ -41,7 +41,6 @@ from segmenters.base import (
 from segmenters.checks import require_choice, require_type
 from segmenters.code import advice, haskell_lines, parsed, python_lines
 from segmenters.code.comments import prose_cuts
-from segmenters.code.tables import is_cpp
 from segmenters.fields import language_of_fields, path_of
 from segmenters.places import character_ends
 from segmenters.registry import (
@@ -242,6 +241,20 @@ class Lines(Segmenter):
                 "statements can be found during generation in Python only: set language=python"
             )
         return python_lines.PythonLines()
+
+
+# One of these words is in every text that `_CPP` matches, which is slower.
+_CPP_WORDS = ("namespace", "template", "class", "public", "protected", "private")
+_CPP = re.compile(
+    r"^[ \t]*+(?:namespace\b(?:[ \t]++[\w:]++)?+\s*+\{|template[ \t]*+<|using namespace\b"
+    r"|(?:public|protected|private)[ \t]*+:[ \t]*+$|class[ \t][^\n=;(){]*+[{;][ \t]*+$)",
+    re.MULTILINE,
+)
+
+
+def is_cpp(text: str) -> bool:
+    """Return whether a text in C is C++, as many headers are; C's grammar fails all over these."""
+    return any(word in text for word in _CPP_WORDS) and _CPP.search(text) is not None
 
 
 def _definitions(text: str, lines: Cuts, pattern: re.Pattern[str]) -> Cuts:

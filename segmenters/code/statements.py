@@ -114,10 +114,10 @@ def _mark_begins(
 
 def _is_one(node: Any, some: frozenset[int], kinds: Kinds, data: bytes) -> bool:
     """Return whether the node is of one of these kinds and begins with a word that they ask for."""
-    if node.kind_id not in some or not kinds.words:
+    if node.kind_id not in some or not kinds.first_words:
         return node.kind_id in some
     first = node.child(0)
-    return data[first.start_byte : first.end_byte] in kinds.words
+    return data[first.start_byte : first.end_byte] in kinds.first_words
 
 
 def _is_opening(child: Any, node: Any, kinds: Kinds) -> bool:

@@ -4,7 +4,6 @@ Besides what a table names, statements (types that end with "_statement") that a
 segment in the place of a body.
 """
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,7 +49,7 @@ class Kinds:
     compound: frozenset[int]
     methods: frozenset[int]
     joins: frozenset[int]
-    words: frozenset[bytes]
+    first_words: frozenset[bytes]  # `Table.words`
     leaves: frozenset[int]  # no statement is inside
     marks: frozenset[int]  # what may begin a segment in a node that is no block
 
@@ -99,8 +98,7 @@ _C: dict[str, Any] = {
 }
 _JAVASCRIPT: dict[str, Any] = {
     "opens": "switch_body switch_case",
-    "begins": "else_clause catch_clause finally_clause while switch_case switch_default "
-    "jsx_element jsx_self_closing_element",
+    "begins": "else_clause catch_clause finally_clause while switch_case switch_default",
     "defines": "function_declaration export_statement",
     "comments": "decorator",
 }
@@ -108,12 +106,12 @@ _TYPESCRIPT: dict[str, Any] = _JAVASCRIPT | {
     "opens": _JAVASCRIPT["opens"] + " object_type",
     "defines": _JAVASCRIPT["defines"] + " enum_declaration module",
 }
+_JSX = " jsx_element jsx_self_closing_element"
 _OCAML: dict[str, Any] = {
     "steps": 0.02,
     "opens": "signature sequence_expression match_expression try_expression function_expression "
     "record_declaration",
-    "labels": "let_expression:in let_open_expression:in let_module_expression:in "
-    "let_exception_expression:in",
+    "labels": "let_expression:in",
     "begins": "let_expression sequence_expression match_expression try_expression if_expression "
     "then_clause else_clause value_definition for_expression while_expression do_clause "
     "and end",
@@ -196,7 +194,7 @@ TABLES = {
         defines="enum_declaration record_declaration annotation_type_declaration "
         "method_declaration",
     ),
-    "javascript": Table(**_JAVASCRIPT),
+    "javascript": Table(**_JAVASCRIPT | {"begins": _JAVASCRIPT["begins"] + _JSX}),
     "json": Table(opens="object array", defines="object array"),
     "julia": Table(
         opens="module_definition function_definition macro_definition struct_definition "
@@ -282,7 +280,11 @@ TABLES = {
         begins="catch_block else",
         defines="protocol_declaration function_declaration",
     ),
-    "tsx": Table(wheel="typescript:tsx", **_TYPESCRIPT, steps=0.0105),
+    "tsx": Table(
+        wheel="typescript:tsx",
+        **_TYPESCRIPT | {"begins": _TYPESCRIPT["begins"] + _JSX},
+        steps=0.0105,
+    ),
     "typescript": Table(wheel="typescript:typescript", **_TYPESCRIPT),
     "zig": Table(
         opens="block struct_declaration enum_declaration union_declaration opaque_declaration "
@@ -294,23 +296,17 @@ TABLES = {
 }  # fmt: skip
 
 
-_CPP_WORDS = ("namespace", "template", "class", "public", "protected", "private")
-_CPP = re.compile(
-    r"^[ \t]*+(?:namespace\b(?:[ \t]++[\w:]++)?+\s*+\{|template[ \t]*+<|using namespace\b"
-    r"|(?:public|protected|private)[ \t]*+:[ \t]*+$|class[ \t][^\n=;(){]*+[{;][ \t]*+$)",
-    re.MULTILINE,
-)
-
-
-def is_cpp(text: str) -> bool:
-    """Return whether a text in C is C++, as many headers are; C's grammar fails all over these."""
-    return any(word in text for word in _CPP_WORDS) and _CPP.search(text) is not None
-
-
 def grammar_of(language: str) -> tuple[str, str]:
     """Return the module that holds the grammar of a language, and its function."""
     base, _, dialect = (TABLES[language].wheel or language).partition(":")
     return f"tree_sitter_{base}", f"language_{dialect}" if dialect else "language"
+
+
+# The kinds that a table or `_COMMON` names.
+_NAMED = (
+    *("opens", "begins", "heads", "firsts", "loose", "braced", "defines", "contains", "comments"),
+    *("methods", "joins"),
+)
 
 
 def kinds_of(table: Table, language: Any) -> Kinds:
@@ -322,20 +318,18 @@ def kinds_of(table: Table, language: Any) -> Kinds:
     def of(names: str) -> frozenset[int]:
         return frozenset(number for name in names.split() for number in numbers.get(name, ()))
 
-    statements = of(" ".join(name for name in numbers if name and name.endswith("_statement")))
+    named = {name: of(f"{_COMMON.get(name, '')} {getattr(table, name, '')}") for name in _NAMED}
     labels = [label.partition(":") for label in table.labels.split()]
-    kinds: dict[str, Any] = {
-        name: of(f"{_COMMON.get(name, '')} {getattr(table, name, '')}") for name in Kinds.__slots__
-    }
-    kinds |= {
-        "bodies": statements - of("compound_statement"),
-        "words": frozenset(table.words.encode().split()),
-        "labels": of(" ".join(name for name, _, _ in labels)),
-        "colons": of(" ".join(token for _, _, token in labels)),
-        "leaves": of(" ".join(name for name in numbers if name and "comment" in name)),
-        "compound": kinds["compound"] | kinds["begins"] | kinds["defines"],
-    }
-    kinds["marks"] = frozenset().union(
-        *(kinds[name] for name in ("bodies", "colons", "begins", "comments", "opens"))
+    bodies = of(" ".join(name for name in numbers if name and name.endswith("_statement")))
+    bodies -= of("compound_statement")
+    colons = of(" ".join(token for _, _, token in labels))
+    return Kinds(
+        **named,
+        bodies=bodies,
+        labels=of(" ".join(name for name, _, _ in labels)),
+        colons=colons,
+        compound=of(_COMMON["compound"]) | named["begins"] | named["defines"],
+        first_words=frozenset(table.words.encode().split()),
+        leaves=of(" ".join(name for name in numbers if name and "comment" in name)),
+        marks=bodies | colons | named["begins"] | named["comments"] | named["opens"],
     )
-    return Kinds(**kinds)

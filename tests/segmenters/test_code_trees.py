@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from segmenters import Lines, SegmenterError
 from segmenters.base import tallied
 from segmenters.code import advice, grammars, parsed
+from segmenters.code.lines import is_cpp
 from segmenters.code.masks import encode
 from segmenters.code.pieces import AFTER_HARD, CREDIT, ERROR, LEAST_PASSED, LEFT
-from segmenters.code.tables import TABLES, grammar_of, is_cpp
+from segmenters.code.tables import _COMMON, TABLES, WRAPPERS, grammar_of
 from segmenters.registry import LANGUAGES
 from tests.segmenters.grammar import document
 from tests.segmenters.samples import SNIPPETS
@@ -52,9 +53,16 @@ def test_the_names_in_a_table_are_those_of_the_grammar(language):
     table = TABLES[language]
     grammar = grammars.load(*grammar_of(language))
     known = {grammar.node_kind_for_id(number) for number in range(grammar.node_kind_count)}
-    own = f"{table.opens} {table.begins} {table.defines} {table.contains} {table.comments}".split()
-    allowed = {"jsx_element", "jsx_self_closing_element"} if language == "typescript" else set()
-    assert {*own, *table.methods.split()} - known == allowed
+    own = f"{table.opens} {table.begins} {table.braced} {table.defines} {table.contains} "
+    own += f"{table.comments} {table.methods} {table.joins}"
+    of_labels = [part for label in table.labels.split() for part in label.split(":", 1)]
+    assert {*own.split(), *of_labels} - known == set()
+
+
+def test_the_names_common_to_all_tables_are_those_of_some_grammar():
+    loaded = [grammars.load(*grammar_of(language)) for language in TABLES]
+    known = {each.node_kind_for_id(n) for each in loaded for n in range(each.node_kind_count)}
+    assert {*" ".join(_COMMON.values()).split(), *WRAPPERS} <= known
 
 
 def tokens_of(language):
