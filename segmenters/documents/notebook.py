@@ -7,8 +7,6 @@ there, indentation included, and its closing signs stay with it. The language of
 kernel or of a cell magic (%%bash). Formats 3 and 4 of nbformat, also if the JSON breaks off.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator
@@ -36,48 +34,57 @@ _OUTPUTS: Final = ("text", "text/plain", "traceback")
 _KINDS: Final = {"markdown": "markdown", "heading": "markdown", "code": "code"}
 
 
-@dataclass(slots=True)
-class _Strings:
-    """Strings that form one source or output; `spans`: start and end of each, without quotes."""
+# The most objects and lists around a string of an output inside of its cell: the list of outputs,
+# an output, its data, the list of lines.
+_DEPTH = 4
+_OUTPUT = -1  # in the place of the number of a cell
 
-    cell: _Open | None = None  # its kind is known when all of it is read: keys come in any order
-    spans: list[tuple[int, int]] = field(default_factory=list)
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """Strings that follow each other in one source or output."""
+
+    cell: int  # the number of the cell whose source it is, or `_OUTPUT`
+    spans: list[tuple[int, int]] = field(default_factory=list)  # of each string, without quotes
 
 
 @dataclass(slots=True)
 class _Open:
-    """An open object or list; `strings` are those that it holds as one text."""
+    """An object or list around the place that is read."""
 
     sign: str
-    key: str = ""  # of the value that is next
     owner: str = ""  # the key of its own place
-    is_cell: bool = False
-    kind: str = ""
-    source: _Strings | None = None
-    strings: _Strings | None = None
+    cell: int | None = None  # its number if it is a cell
+    key: str = ""  # of the value that is next
+    text: _Text | None = None  # to which its last string belongs
 
 
 def parts(text: str) -> Iterator[Part]:
     """Yield the parts of a notebook, in order."""
-    cells, language = _read(text)
+    texts, kinds, language = _read(text)
     place = 0
-    for strings in sorted(cells, key=lambda strings: strings.spans[0]):
-        start, view, end = _view(text, strings.spans, place)
+    for found in texts:
+        start, view, end = _view(text, found.spans, place)
         if start > place:
             yield Part(end=start, kind="lines", paragraph=False)
-        kind = _KINDS.get(strings.cell.kind, "lines") if strings.cell else "lines"
+        is_cell = found.cell != _OUTPUT
+        kind = _KINDS.get(kinds[found.cell], "lines") if is_cell else "lines"
         magic = _MAGIC.match(view.text) if kind == "code" else None
-        name, is_cell = magic[1] if magic else language, strings.cell is not None
+        name = magic[1] if magic else language
         yield Part(end=end, kind=kind, language=name, view=view, section=is_cell)
         place = end
     if place < len(text):
         yield Part(end=len(text), kind="lines")
 
 
-def _read(text: str) -> tuple[list[_Strings], str | None]:
-    """Return the texts of cells and outputs, and the language of the kernel."""
+def _read(text: str) -> tuple[list[_Text], list[str], str | None]:
+    """Return the texts of cells and outputs in order, the type of each cell, and the language.
+
+    A type is known when all of the cell is read: keys come in any order.
+    """
     stack = [_Open("")]
-    cells: list[_Strings] = []
+    texts: list[_Text] = []
+    kinds: list[str] = []
     language: str | None = None
     last = ""
     for token in _TOKEN.finditer(text):
@@ -86,56 +93,52 @@ def _read(text: str) -> tuple[list[_Strings], str | None]:
             string = token["string"]
             if top.sign == "{" and not top.key:
                 last = string
-                continue
-            if top.is_cell and top.key == "cell_type":
-                top.kind = string
+            elif top.cell is not None and top.key == "cell_type":
+                kinds[top.cell] = string
             elif (top.owner, top.key) in (("language_info", "name"), ("kernelspec", "language")):
                 language = _VERSION.sub("", string) or None
-            strings = _strings_of(stack, cells)
-            if strings is not None:
-                strings.spans.append(token.span("string"))
+            elif (cell := _cell_of(stack)) is not None:
+                # One text per value, and a new one behind a text inside of a list.
+                if top.sign == "{" or top.text is None or top.text is not texts[-1]:
+                    top.text = _Text(cell)
+                    texts.append(top.text)
+                top.text.spans.append(token.span("string"))
         elif sign == ":":
             top.key = last
         elif sign == ",":
             top.key = top.key if top.sign == "[" else ""
         elif sign in "{[":
-            owner = top.key if top.sign == "{" else top.owner
-            is_cell = sign == "{" and top.sign == "[" and top.owner == "cells"
-            stack.append(_Open(sign, owner=owner, is_cell=is_cell))
+            opened = _Open(sign, owner=top.key if top.sign == "{" else top.owner)
+            if sign == "{" and top.sign == "[" and top.owner == "cells":
+                opened.cell = len(kinds)
+                kinds.append("")
+            stack.append(opened)
         elif sign in "}]" and len(stack) > 1:
             stack.pop()
-    return [strings for strings in cells if strings.spans], language
+    return texts, kinds, language
 
 
-def _strings_of(stack: list[_Open], found: list[_Strings]) -> _Strings | None:
-    """Return the text that a string value belongs to; None outside of cells and outputs."""
-    if len(stack) < 2:
-        return None
+def _cell_of(stack: list[_Open]) -> int | None:
+    """Return the number of the cell whose source a string is in, or `_OUTPUT`; None elsewhere."""
     top = stack[-1]
-    holder, key = (top, top.key) if top.sign == "{" else (stack[-2], top.owner)
+    holder, key = (top, top.key) if top.sign == "{" else (stack[-2:][0], top.owner)
     if holder.sign != "{":
         return None
-    if holder.is_cell and key in _SOURCES:
-        if holder.source is None:
-            holder.source = _Strings(cell=holder)
-            found.append(holder.source)
-        return holder.source
-    if key not in _OUTPUTS or not any(place.is_cell for place in stack[-5:]):
-        return None
-    if top.strings is None or top.sign == "{":
-        top.strings = _Strings()
-        found.append(top.strings)
-    return top.strings
+    if holder.cell is not None and key in _SOURCES:
+        return holder.cell
+    near = stack[-_DEPTH - 1 :]
+    return _OUTPUT if key in _OUTPUTS and any(place.cell is not None for place in near) else None
 
 
 def _view(text: str, spans: list[tuple[int, int]], least: int) -> tuple[int, View, int]:
     """Return where the strings begin, their view, and where they end."""
-    first = spans[0][0] - 1
-    line = max(text.rfind("\n", least, first) + 1, least)
-    begin = end = line if text[line:first].isspace() else first
+    quote = spans[0][0] - 1
+    line = max(text.rfind("\n", least, quote) + 1, least)
+    begin = end = line if text[line:quote].isspace() else quote
     seen: list[str] = []
     places: list[np.ndarray] = []
     for start, stop in spans:
+        first = len(places)
         for piece in _PIECE.finditer(text, start, stop):
             shown = piece.group()
             if piece["plain"] or piece["broken"]:
@@ -143,8 +146,9 @@ def _view(text: str, spans: list[tuple[int, int]], least: int) -> tuple[int, Vie
             else:
                 shown = json.loads(f'"{shown}"')
                 row = np.full(len(shown), piece.start(), dtype=np.int64)
-            row[0] = max(end, least) if piece.start() == start else row[0]
             seen.append(shown)
             places.append(row)
+        if stop > start:  # a string begins where its line does, or where the one before it ends
+            places[first][0] = end
         end = past(_BEHIND, text, min(stop + 1, len(text)))
     return begin, view_of(seen, places), end

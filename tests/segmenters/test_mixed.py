@@ -129,6 +129,21 @@ def test_a_cell_in_json_is_cut_where_its_text_is(cells, indent, ascii, joined, k
         assert {cut for cut in cuts if cut in inside} == expected
 
 
+@pytest.mark.parametrize(
+    "cell",
+    [
+        '"input": ["a\\n"], "outputs": [{"text": ["b\\n"]}], "source": ["c\\n"]',
+        '"source": ["a\\n"], "outputs": [{"text": ["b\\n"]}], "source": ["c\\n"]',
+        '"outputs": [{"text": ["a\\n", {"text": "b\\n"}, "c\\n"]}]',
+    ],
+)
+def test_parts_of_a_notebook_are_in_order_where_one_text_is_inside_of_another(cell):
+    found = list(parts(f'{{"cells": [{{"cell_type": "code", {cell}}}]}}'))
+    assert [part.view.text for part in found if part.view] == ["a\n", "b\n", "c\n"]
+    ends = [part.end for part in found]
+    assert ends == sorted(set(ends))
+
+
 def test_lines_of_a_notebook_end_behind_their_escapes():
     text = json.dumps({"cells": [{"cell_type": "code", "source": "a = '\\n'\nb\n"}]})
     opening = '{"cells": [{"cell_type": "code", "source": '
