@@ -114,12 +114,14 @@ def test_a_subclass_does_not_take_the_place_of_its_stock_class():
     assert made(llama_config(made.config_class))(IDS, segment_marks=0 * IDS).logits.shape[1] == 14
 
 
-@pytest.mark.parametrize("name", ["Falcon", "MiniMax"])
+@pytest.mark.parametrize("name", ["Falcon", "MiniMax", "Nemotron"])  # (no model of its defaults)
 def test_documents_that_a_class_would_mix_are_refused(name):
     cls = bilevel(getattr(transformers, f"{name}ForCausalLM"))
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
     if name == "MiniMax":
         sizes |= {"num_key_value_heads": 2, "head_dim": 8, "num_local_experts": 2}
+    elif name == "Nemotron":
+        sizes |= {"num_key_value_heads": 2, "intermediate_size": 32}
     config = cls.config_class(vocab_size=VOCABULARY, **sizes)
     model = cls(config).eval()
     marks = marks_by_table(IDS)
