@@ -28,7 +28,8 @@ from typing import Any, ClassVar, Final, Self
 import numpy as np
 import numpy.typing as npt
 
-from segmenters.places import after_space
+from segmenters.checks import require_text
+from segmenters.places import after_space, distinct
 
 Meta = Mapping[str, Any] | None
 Cuts = npt.NDArray[np.int64]
@@ -112,7 +113,7 @@ def cuts_from_ends(ends: Iterable[int] | npt.ArrayLike, length: int) -> Cuts:
     else:
         places = np.fromiter(ends, dtype=np.int64)  # type: ignore[arg-type]
     if places.size and not (places[1:] > places[:-1]).all():
-        places = np.unique(places)
+        places = distinct(places)
     if places.size and places[0] == 0 and places[-1] == length:
         return places
     if places.size and (places[0] < 0 or places[-1] > length):
@@ -184,8 +185,7 @@ class Segmenter(ABC):
 
         Raises TypeError if `text` is not a string.
         """
-        if not isinstance(text, str):
-            raise TypeError(f"text must be a str, was: {type(text).__name__}")
+        require_text(text)
         return cuts_from_ends(self._ends(text), len(text))
 
     def why(self, text: str) -> list[Ruling]:
@@ -193,8 +193,7 @@ class Segmenter(ABC):
 
         The places of those that end one are `cut(text)[1:]`. Raises TypeError as `cut` does.
         """
-        if not isinstance(text, str):
-            raise TypeError(f"text must be a str, was: {type(text).__name__}")
+        require_text(text)
         rulings = {ruling.place: ruling for ruling in self._why(text)}
         rulings[len(text)] = Ruling(len(text), True, END_OF_TEXT)
         return [rulings[place] for place in sorted(rulings) if 0 < place <= len(text)]
@@ -220,8 +219,7 @@ class Segmenter(ABC):
         """
         if len(self.level_names) == 1:
             return (self.cut(text),)
-        if not isinstance(text, str):
-            raise TypeError(f"text must be a str, was: {type(text).__name__}")
+        require_text(text)
         if type(self)._levels is Segmenter._levels:
             raise SegmenterError(
                 f"{type(self).__name__} has the levels {', '.join(self.level_names)}, so it must "

@@ -15,6 +15,12 @@ def require_type(name: str, value: object, *kinds: type) -> None:
         )
 
 
+def require_text(text: object) -> None:
+    """Raise TypeError unless a text is a string."""
+    if not isinstance(text, str):
+        raise TypeError(f"text must be a str, was: {type(text).__name__}")
+
+
 def require_integer(name: str, value: object, least: int) -> None:
     """Raise TypeError or ValueError, naming the parameter, unless it is an integer >= `least`."""
     require_type(name, value, int)

@@ -108,6 +108,17 @@ def rows_of(places: npt.NDArray[Any], *keys: int, side: Literal["left", "right"]
     return places.searchsorted(np.array(keys, dtype=places.dtype), side=side).tolist()
 
 
+def distinct(*places: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """Return all places in order, each once.
+
+    `np.unique` is four times as slow and loads a further part of numpy at its first call.
+    """
+    ordered = np.sort(np.concatenate(places, dtype=np.int64, casting="unsafe"))
+    is_new = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_new[1:])
+    return ordered[is_new]
+
+
 def line_ends(data: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
     """Return where physical lines end, in bytes of UTF-8."""
     # int32, if twice the places fit, takes half of the memory.

@@ -42,7 +42,7 @@ from segmenters.checks import require_choice, require_type
 from segmenters.code import advice, haskell_lines, parsed, python_lines
 from segmenters.code.comments import prose_cuts
 from segmenters.fields import language_of_fields, path_of
-from segmenters.places import character_ends
+from segmenters.places import character_ends, distinct
 from segmenters.registry import (
     SEGMENTERS,
     known_language,
@@ -93,7 +93,7 @@ class Lines(Segmenter):
     language: str = "auto"
     fallback: bool = False
     prose: str | None = None
-    version: ClassVar[int] = 15
+    version: ClassVar[int] = 16
     unknown: ClassVar[str] = advice.LANGUAGE_UNKNOWN  # what is tallied then
 
     def __post_init__(self) -> None:
@@ -159,7 +159,7 @@ class Lines(Segmenter):
         if self.prose is None or language is None:
             return ends
         cuts = cuts_from_ends(ends, len(text))
-        return np.union1d(ends, prose_cuts(text, cuts, language, make(self.prose)))
+        return distinct(ends, prose_cuts(text, cuts, language, make(self.prose)))
 
     def _levels_of_code(self, text: str, language: str | None) -> tuple[Cuts, ...]:
         if language is not None and language not in _MACHINES:
@@ -170,7 +170,7 @@ class Lines(Segmenter):
         classes = _definitions(text, cuts, _MARGINS[language])
         if language != "python":
             return (cuts, classes, classes)
-        return (cuts, np.union1d(classes, _definitions(text, cuts, _PYTHON_LINE)), classes)
+        return (cuts, distinct(classes, _definitions(text, cuts, _PYTHON_LINE)), classes)
 
     def versions(self) -> dict[str, str]:
         """Return the versions of tree-sitter and of the grammar of a language that is named."""

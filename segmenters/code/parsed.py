@@ -20,7 +20,7 @@ from segmenters.code.minified import LANGUAGES, statement_ends
 from segmenters.code.pieces import LONG_LINE, Pieces
 from segmenters.code.statements import closing, definitions, methods
 from segmenters.code.tables import TABLES, Kinds, grammar_of, kinds_of
-from segmenters.places import character_ends, rows_of
+from segmenters.places import character_ends, distinct, rows_of
 
 _NONE = np.empty(0, dtype=np.int64)
 
@@ -114,7 +114,7 @@ class _Reading:
             for place in statement_ends(self._text, first, last, self._language)
         )
         added = np.fromiter(places, dtype=np.int64)
-        return np.union1d(lines, added), sum(last - first for first, last in spans)
+        return distinct(lines, added), sum(last - first for first, last in spans)
 
     def _starts(self, piece: int, places: list[int]) -> bytes:
         """Return where the lines of places in a piece start: int64 [places], characters."""

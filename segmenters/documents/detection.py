@@ -101,6 +101,18 @@ class Evidence(Head):
         return f"{shown if len(shown) <= _SHOWN else shown[:_SHOWN] + '...'}, line {line}"
 
     @Asked
+    def last_line(self) -> tuple[int, str]:
+        """Return where the last line starts, and its end in small letters."""
+        text = self.text
+        start = text.rfind("\n", 0, len(text.rstrip())) + 1
+        start = max(start, len(text) - table.LONGEST_ANSWER)
+        # What else patterns take for small letters of ASCII: the first becomes two letters.
+        lower = text[start:].lower()
+        if not lower.isascii():
+            lower = lower.replace("i\u0307", "i").replace("\u0131", "i").replace("\u017f", "s")
+        return start, lower
+
+    @Asked
     def lines(self) -> int:
         """Return how many lines are not blank."""
         return len(self.firsts) - self.firsts.count("")
@@ -108,7 +120,7 @@ class Evidence(Head):
     @Asked
     def code(self) -> int:
         """Return how many lines only code has."""
-        has_sign = any(sign in self.text for sign in table.IN_CODE)
+        has_sign = any(map(self.text.__contains__, table.IN_CODE))
         begins = self.begins.isdisjoint(table.CODE_BEGINS)
         if not has_sign and begins and self.words.isdisjoint(table.CODE_WORDS):
             return 0
@@ -134,12 +146,14 @@ class Evidence(Head):
     @Asked
     def _comment_rows(self) -> list[int]:
         """Return the numbers of the lines of comments."""
-        if self.begins.isdisjoint(table.COMMENT_BEGINS):
+        signed = not self.begins.isdisjoint(table.COMMENT_BEGINS)
+        if not signed and self.capitals.isdisjoint(table.COMMENT_WORDS):
             return []
         return [
             number
             for number, first in enumerate(self.firsts)
-            if first[:1] in table.COMMENT_BEGINS and table.COMMENT.match(self.rows[number])
+            if (first[:1] in table.COMMENT_BEGINS or first.upper() in table.COMMENT_WORDS)
+            and table.COMMENT.match(self.rows[number])
         ]
 
     @property
@@ -165,10 +179,16 @@ class Evidence(Head):
         """Return True only of a text without signs and points, which one look tells of most."""
         return (
             table.WITHOUT_SIGNS.fullmatch(self.text) is not None
-            and table.READ_FIRST.isdisjoint(map(str.upper, self.words))
+            and table.READ_FIRST.isdisjoint(self.capitals)
             and self.begins.isdisjoint(table.ALL.needs.begins)
             and table.ALL.at_start.match(self.text) is None
         )
+
+    @Asked
+    def odd(self) -> int:
+        """Return how many of its characters are digits and signs of ASCII that prose has few of."""
+        data = self.text.encode("utf-8", "surrogatepass")
+        return len(data) - len(data.translate(None, table.ODD_IN_PROSE))
 
     @Asked
     def is_worded(self) -> bool:
@@ -178,10 +198,8 @@ class Evidence(Head):
         """
         size = len(self.text) - self.text.count("\n")
         worded = sum([len(row) for row in self.rows if row.count(" ") >= _SEVERAL])
-        data = self.text.encode("utf-8", "surrogatepass")
-        odd = len(data) - len(data.translate(None, table.ODD_IN_PROSE))
         spaced = self.text.count(" ") >= _LEAST_SPACED * size
-        return worded >= _WORDED * size and odd <= _MOST_ODD * size and spaced and size > 0
+        return worded >= _WORDED * size and self.odd <= _MOST_ODD * size and spaced and size > 0
 
     @Asked
     def running(self) -> float:
@@ -214,12 +232,13 @@ class Evidence(Head):
             self.code >= max(_LEAST_CODE, _SHARE_OF_CODE * self.lines) or self.is_packed
         ):
             return True
-        if self.lines <= _LEAST_LINES:
+        lines = self.lines
+        if lines <= _LEAST_LINES:
             return False
-        enough = _SHARE_LIKE_CODE * self.lines
+        enough = _SHARE_LIKE_CODE * lines
         if sum(map(self.text.count, ";{}")) >= enough <= _like_code(self.rows):
             return True
-        said = self.lines - self.comments
+        said = lines - self.comments
         enough = _SHARE_OF_SETTINGS * said
         # Each line of settings has one of these.
         if said <= 1 or sum(map(self.text.count, (":", "=", "[", "- "))) < enough:
@@ -253,13 +272,13 @@ class Evidence(Head):
     @Asked
     def columns(self) -> str | None:
         """Return the first row of a table: its rows have as many tabs, semicolons or commas."""
-        if len(self.rows) <= _LEAST_ROWS:
+        rows = self.rows
+        if len(rows) <= _LEAST_ROWS:
             return None
-        shown = (row for row in islice(self.rows, len(self.rows) - 1) if row.strip())
-        rows = islice((row for row in shown if row[0] != "#"), _ROWS)
-        first = next(rows, "")
+        shown = (row for row in islice(rows, len(rows) - 1) if row[:1] != "#" and row.strip())
+        first = next(shown, "")
         signs = [s for s, least in (("\t", 1), (";", 2), (",", 2)) if first.count(s) >= least]
-        others = [*rows] if signs else []
+        others = [*islice(shown, _ROWS - 1)] if signs else []
         if len(others) >= _LEAST_ROWS - 1:
             for sign in signs:
                 if {row.count(sign) for row in others} == {first.count(sign)}:
@@ -310,8 +329,7 @@ def _is_line_without_signs(evidence: Evidence) -> bool:
         return False
     if (first in table.AT_START or not first.isalpha()) and table.ALL.at_start.match(text):
         return False
-    ends = first in table.CONCLUDING or any(map(text.lower().__contains__, table.OF_ANSWERS))
-    if ends and evidence.has_steps(_SHARE_OF_STEPS):
+    if _answer(evidence) is not None or _conclusion(evidence) is not None:
         return False
     return len(text) - text.count(" ") < _LEAST_VISIBLE or evidence.is_worded
 
@@ -356,36 +374,28 @@ def _solution(evidence: Evidence) -> str | None:
 
 def _answer(evidence: Evidence) -> str | None:
     """Return the answer with which a chain of thought ends."""
-    end = _last(table.ANSWER, evidence.text, table.OF_ANSWERS)
-    if end is None or evidence.plain.is_dense or not evidence.has_steps(_SHARE_OF_STEPS):
+    start, lower = evidence.last_line
+    if not any(map(lower.__contains__, table.OF_ANSWERS)):
         return None
-    return end
+    match = table.ANSWER.search(evidence.text, start)
+    if match is None or evidence.plain.is_dense or not evidence.has_steps(_SHARE_OF_STEPS):
+        return None
+    return match.group()
 
 
 def _conclusion(evidence: Evidence) -> str | None:
     """Return the conclusion of a text nearly all of which are steps, unless it would be code."""
-    end = _last(table.CONCLUSION, evidence.text)
-    if end is None or evidence.columns is not None:
-        return end
-    share = _SHARE_OF_STEPS if _code(evidence) is not None else _MOST_STEPS
-    return end if evidence.has_steps(share) else None
-
-
-def _last(sign: re.Pattern[str], text: str, needs: Iterable[str] = ("",)) -> str | None:
-    """Return what a pattern matches at the end of a text, in its last line.
-
-    needs: the pattern matches only where one of these is, in any case.
-    """
-    start = text.rfind("\n", 0, len(text.rstrip())) + 1
-    start = max(start, len(text) - table.LONGEST_ANSWER)
-    # What else patterns take for small letters of ASCII: the first becomes two in small letters.
-    lower = text[start:].lower()
-    if not lower.isascii():
-        lower = lower.replace("i\u0307", "i").replace("\u0131", "i").replace("\u017f", "s")
-    if not any(need in lower for need in needs):
+    start, lower = evidence.last_line
+    if not lower.lstrip(" \t").startswith(table.CONCLUDING):
         return None
-    match = sign.search(text, start)
-    return match and match.group()
+    match = table.CONCLUSION.search(evidence.text, start)
+    if match is None:
+        return None
+    if evidence.columns is None:
+        share = _SHARE_OF_STEPS if _code(evidence) is not None else _MOST_STEPS
+        if not evidence.has_steps(share):
+            return None
+    return match.group()
 
 
 def _lines_of_code(evidence: Evidence) -> str | None:
@@ -419,7 +429,7 @@ def _table(evidence: Evidence) -> str | None:
 
 def _stamps(evidence: Evidence) -> str | None:
     """Return the first time, if half of the first lines that are not indented begin with one."""
-    if len(evidence.rows) < _LEAST_RECORDS or _DIGITS.search(evidence.text) is None:
+    if len(evidence.rows) < _LEAST_RECORDS or (not evidence.odd and evidence.text.isascii()):
         return None
     rows = [row for row in evidence.rows[:_RECORDS] if row.strip() and row[0] not in " \t"]
     dated = [row for row in rows if _DIGITS.search(row)]

@@ -68,9 +68,9 @@ CERTAIN: Final = (
         r"^Files:[^\n]*+\n(?:[ \t]++\S[^\n]*+\n){0,99}+Copyright:",
         first_words("Files")),
     sign("notebook", "notebook", 1, r'\A\s*\{\s*"(?:cells|nbformat|metadata)"\s*:'),
-    sign(
-        "diff", "lines", 1, r"\A(?:.*\n){0,60}?(?:diff --git a|Index: \S+\n===|--- \S.*\n\+\+\+ \S)"
-    ),
+    sign("diff", "lines", 1,
+        r"\A(?:.*\n){0,60}?(?:diff --git a|Index: \S+\n===|--- \S.*\n\+\+\+ \S)",
+        first_words("diff Index ---")),
     sign("context diff", "lines", 1, r"\A\*\*\* \S[^\n]*\n--- \S"),
     sign("headers of a message", "markup", 1,
         r"(?i)\A\s*(?:From \S[^\n]*\n)?"
@@ -193,6 +193,7 @@ CONCLUSION: Final = re.compile(
     r"[, ][^\n]{1,160}\s*\Z",
     _LINES,
 )
+CONCLUDING: Final = ("so", "thus", "hence", "therefore", "in", "at", "finally", "which")
 LONGEST_ANSWER: Final = 300
 STEP: Final = re.compile(
     r"(?:^[ \t]*+(?:[-*>][ \t]+|\(?\d{1,2}[.):][ \t]+)?|[.!?:][ \t]+)"
@@ -329,15 +330,15 @@ WITHOUT_SIGNS: Final = re.compile(
     rf"{_PLAIN}(?:(?:S(?!tep )|:(?!:)|\](?![:(])|!(?!\[)|\[(?!asy)|_(?!thm)){_PLAIN})*+"
 )
 FIRST_OF_LINE: Final = re.compile(r"[ \t]*+(?![./'])([A-Za-z]++|[^\sA-Za-z]{1,4}+)?+(?![^\n]*\n)")
-# In capitals: words of signs, of conclusions, and of signs at the start of a text.
+# In capitals: words of signs, and of signs at the start of a text.
 READ_FIRST: Final = frozenset(
     word.upper() for needs in (ALL.needs, POINTS.needs) for word in (*needs.words, *needs.capitals)
 )
-CONCLUDING: Final = frozenset(("SO", "THUS", "HENCE", "THEREFORE", "IN", "AT", "FINALLY", "WHICH"))
 AT_START: Final = frozenset(
-    ("USER", "HUMAN", "FORMAT", "THIS", "DIFF", "WEBVTT", "BEGIN", "DN", "FROM", "FEATURE", "LOCUS")
+    ("USER", "HUMAN", "FORMAT", "THIS", "WEBVTT", "BEGIN", "DN", "FROM", "FEATURE", "LOCUS")
 )
-COMMENT_BEGINS: Final = frozenset("#/*;-%'!\"<({:@rRdD")
+COMMENT_BEGINS: Final = frozenset("#/*;-%'!\"<({:@")
+COMMENT_WORDS: Final = frozenset(("REM", "DNL"))  # in any case
 YAML: Final = re.compile(
     r"^[ \t]*+(?:- )?[\w.\"'/@-]{1,60}:(?:[ \t]+\S{0,80}[^\n]{0,60}[^.\n])?[ \t\r]*$"
     r"|^[ \t]*+- \S+$",

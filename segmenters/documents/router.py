@@ -8,14 +8,14 @@ Without `choose`, only the text decides. Each decision is logged at level DEBUG.
 
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import ClassVar, Final, NamedTuple
 
 from segmenters import registry
 from segmenters.base import Cuts, Machine, Meta, Ruling, Segmenter
-from segmenters.checks import require_choice
+from segmenters.checks import require_choice, require_text
 from segmenters.code.lines import Lines
 from segmenters.documents.detection import detect, kind_of_paper, looks_like
 from segmenters.documents.detection_table import HOL, TPTP
@@ -95,8 +95,11 @@ class Auto(Segmenter):
         others = {route: of_kind(route) for route in ROUTES if route not in kinds}
         return versions_of({**others, "mixed": Mixed(granularity=self.granularity)})
 
-    def _ends(self, text: str) -> Iterable[int]:
+    def cut(self, text: str) -> Cuts:
+        require_text(text)
         return self.choose(text=text).cut(text)
+
+    _ends = cut
 
     def _levels(self, text: str) -> tuple[Cuts, ...]:
         return self.choose(text=text).levels(text)

@@ -60,8 +60,8 @@ _IS_SIGN = _is(_PERIOD, _EXCLAMATION, _QUESTION)
 _RETURNS = 16
 _LINES = np.zeros(_CLASSES, np.uint8)
 _LINES[_NEWLINE], _LINES[[_RETURN, _LINE_END]] = 1, _RETURNS
-# What opens a bracket; what is no part of a candidate behind a sign and white space.
-_IS_BRACKET, _IS_QUOTE = _is(_SQUARE, _ROUND), _is(_QUOTE, _CLOSING)
+# What closes behind a sign; what is no part of a candidate behind a sign and white space.
+_IS_QUOTE = _is(_QUOTE, _CLOSING)
 _STARTS = _is(_SMALL, _CAPITAL, _DIGIT, _WORD, _OPENER, _ROUND)
 
 
@@ -242,8 +242,11 @@ def _sort(
     lines = np.zeros(len(places), np.uint8)
     for _ in range(_MOST_SPACES):
         space = classes[nexts]
+        is_space = _IS_SPACE[space]
+        if not is_space.any():
+            break
         lines += _LINES[space]
-        nexts = nexts + _IS_SPACE[space]
+        nexts = nexts + is_space
     # No candidates are single line ends, short dividers, and signs before blank lines.
     visible, more = ~_IS_SPACE[classes[nexts]], lines % _RETURNS
     single = ((kinds == _NEWLINE) & (lines == 0)) | ((kinds == _RETURN) & (lines == 1))
@@ -257,7 +260,7 @@ def _sort(
     # As arrays: lists of numbers take five times the memory.
     asking = [array("q", each[indices].tobytes()) for each in (starts, nexts)]
     verdict = np.fromiter(foreseen.verdicts(text, *asking), np.int8, len(indices))
-    brackets = np.flatnonzero(_IS_BRACKET[classes])
+    brackets = np.flatnonzero((classes == _SQUARE) | (classes == _ROUND))
     if len(brackets):
         start = places[indices]
         opened = brackets[np.searchsorted(brackets, start) - 1]

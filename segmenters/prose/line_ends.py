@@ -77,6 +77,8 @@ _RULE = re.compile(
     rf"(?:[{_SIGNS}][ \t]{{0,3}}+){{3,70}}+)[ \t\r]{{0,9}}+"
     r"(?=\n\s*+(?P<first>\S))"
 )
+# How the lines of items and rules begin: both patterns are tried only there.
+_MARKED = re.compile(r"\n[ \t]{0,80}+(?:[^A-Za-z\s]|[a-y]\.?[.)])")
 _LINE_START = re.compile(r"\n[ \t]{0,16}+(?P<first>\S)|\n[ \t\r]*+(?P<blank>\n)")
 _AFTER_COLON = re.compile(r":[ \t]{0,8}\n[ \t]{0,16}(?=[*+\u2022\u2023\u2043-])")
 _ITEM_REACH = 400
@@ -91,9 +93,12 @@ def list_starts(text: str, first: int) -> Iterator[int]:
     """
     before = max(0, first - _ITEM_REACH)
     yield from (match.end() for match in _AFTER_COLON.finditer(text, before))
-    yield from (match.start("first") for match in _RULE.finditer(text, before))
+    marked = array("q", (match.start() for match in _MARKED.finditer(text, before)))
+    rules = (_RULE.match(text, place) for place in marked)
+    yield from (match.start("first") for match in rules if match)
     first_item = _FIRST_ITEM.match(text) if before == 0 else None
-    items = chain(filter(None, [first_item]), _ITEM.finditer(text, before), [None])
+    found = filter(None, (_ITEM.match(text, place) for place in marked))
+    items = chain(filter(None, [first_item]), found, [None])
     for item, below in pairwise(items):
         assert item is not None
         start, sign = item.start("line"), _next_sign(item)

@@ -15,9 +15,8 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from segmenters.base import Ruling
+from segmenters.places import distinct
 from segmenters.prose import candidate_pattern, word_lists
 from segmenters.prose.candidates import LONG, Candidates, Places, candidates
 from segmenters.prose.endings.doubt import (
@@ -300,6 +299,8 @@ def _signs(text: str, match: re.Match[str], place: int) -> Signs:
 
 def _united(first: Places, second: Places) -> Places:
     """Return the places of both, once and in order."""
+    if not (first or second):
+        return first
     if len(first) + len(second) < _FEW:
         return array("q", sorted({*first, *second}))
-    return array("q", np.unique(np.concatenate((first, second))).tobytes())
+    return array("q", distinct(first, second).tobytes())

@@ -25,7 +25,7 @@ from segmenters.base import (
     SegmenterError,
     in_pieces,
 )
-from segmenters.checks import require_choice, require_type
+from segmenters.checks import require_choice, require_text, require_type
 from segmenters.fields import language_of_fields
 from segmenters.places import after_space
 from segmenters.prose import rules
@@ -202,8 +202,7 @@ class Sentences(Segmenter):
     def why(self, text: str) -> list[Ruling]:
         if not (self._has_rules or self._without_library):
             return super(Sentences, self).why(text)
-        if not isinstance(text, str):
-            raise TypeError(f"text must be a str, was: {type(text).__name__}")
+        require_text(text)
         log: list[Ruling] = []
         self._rule_ends(text, log)
         # Where a rule and something else decide, what ends the sentence counts.

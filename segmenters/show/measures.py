@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmenters.base import Cuts, Ruling, Segmenter
-from segmenters.places import UNSPACED
+from segmenters.places import UNSPACED, distinct
 from segmenters.wording import counted, escaped, plural, visible
 
 Integers = npt.NDArray[np.int64]
@@ -203,7 +203,7 @@ def _paragraphs(text: str, cuts: Cuts) -> Cuts:
     """Return the cuts at which a segment follows a blank line."""
     ends = np.array([match.end() for match in _BLANK_LINE.finditer(text)], dtype=np.int64)
     places = np.minimum(np.searchsorted(cuts, ends), len(cuts) - 1)
-    return np.unique(np.concatenate((cuts[[0, -1]], cuts[places])))
+    return distinct(cuts[[0, -1]], cuts[places])
 
 
 def summary(cut: CutText) -> str:

@@ -141,6 +141,9 @@ def test_a_row_named_by_its_file_and_line_has_the_language_of_its_path():
         ("haskell", "-- | An end. ~Two.\n~f :: Int\n~"),
         ("ocaml", "(** An end. ~Two. *)\n~let x = 1\n~"),
         ("html", "<!-- An end. ~Two. -->\n~<p>No. One.</p>\n~"),
+        # Pragmas and conditions are no prose, though they look like comments.
+        ("haskell", '{-# WARNING f "Slow. Use g." #-}\n~{- | An end. ~Two. -}\n~f = 1\n~'),
+        ("html", "<!--[if IE]><p>No. One.</p><![endif]-->\n~<!-- An end. ~Two. -->\n~"),
     ],
 )
 def test_sentences_in_docstrings_and_comments_are_a_level_of_their_own(language, marked):

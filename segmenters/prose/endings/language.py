@@ -14,10 +14,12 @@ from segmenters.prose import word_lists
 ANY, _WINDOW = "xx", 512
 _WORD, _NAME = re.compile(r"\w+"), re.compile(r"[a-z]+")
 # Small letters for capitals and white space for what is in no word: a third of the time of _WORD.
-_ASCII_WORDS = "".join(char if _WORD.match(char) else " " for char in map(chr, range(128))).lower()
+_IN_WORDS = (code if _WORD.match(chr(code)) else ord(" ") for code in range(128))
+_ASCII_WORDS = bytes(_IN_WORDS).lower().ljust(256)
 # The languages, and for each of their frequent words a number with a count of 16 bits per language:
 # their sum counts all at once, which takes a third of the time of a Counter.
 _LANGUAGES = sorted({language for codes in word_lists.COMMON.values() for language in codes})
+_ALONE = [frozenset([language]) for language in _LANGUAGES]
 _COUNT = {
     word: sum(1 << (16 * _LANGUAGES.index(language)) for language in codes)
     for word, codes in word_lists.COMMON.items()
@@ -32,7 +34,7 @@ def languages(text: str, place: int) -> frozenset[str]:
     """
     before = text[max(0, place - _WINDOW) : place]
     if before.isascii():
-        words = before.translate(_ASCII_WORDS).split()
+        words = before.encode().translate(_ASCII_WORDS).decode().split()
     else:
         before = before.lower()
         words = [*_WORD.findall(before), *({*before} & word_lists.LETTERS)]
@@ -41,6 +43,8 @@ def languages(text: str, place: int) -> frozenset[str]:
         return frozenset()
     counts = _COUNTS.unpack(total.to_bytes(_COUNTS.size, "little"))
     most = max(counts)
+    if counts.count(most) == 1:  # the rest takes as long as all sums
+        return _ALONE[counts.index(most)]
     return frozenset(compress(_LANGUAGES, map(most.__eq__, counts)))
 
 

@@ -42,12 +42,17 @@ _NEXT = (
     "[\x80-\xbf\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u02c6\u02dc\u2013\u2014\u2018-\u201a"
     "\u201c-\u201e\u2020-\u2022\u2026\u2030\u2039\u203a\u20ac\u2122]"
 )
+# Portuguese words in capitals end in U+00C3, before a quote, a dash or a space that does not break.
+_NOT_LAST = (
+    r"(?!(?<=[A-Z\xc0-\xde].)[\u2013\u2014\u2018-\u201e\u2026](?!\w)"
+    r"|(?<=[A-Z\xc0-\xde]{2}.)[\xa0\xbb](?![a-z]))"
+)
 _CYRILLIC_NEXT = "[\u0402-\u040f\u0452-\u045f\u0490\u0491\xa0-\xbb\u2013-\u2122]"
 # Each begins with a character that most text does not contain, for which it is fast to look.
 _MOJIBAKE = {
     pattern[0]: re.compile(pattern)
     for pattern in (
-        f"\xc3{_NEXT}",  # accents
+        f"\xc3{_NOT_LAST}{_NEXT}",  # accents
         "\xc2[\xa0-\xba\xbc-\xbf]",
         f"\xe2[\x80\u20ac]{_NEXT}",  # quotation marks, dashes
         f"\xd0{_NEXT}(?:[\xd0\xd1]{_NEXT})+",  # Cyrillic

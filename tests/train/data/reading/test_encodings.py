@@ -202,6 +202,20 @@ def test_text_that_was_decoded_wrongly_is_found_and_other_text_is_not(text):
         assert kinds(mojibake(text, name)) == {MOJIBAKE}
 
 
+def test_words_of_portuguese_in_capitals_are_decoded_well():
+    ends = (
+        "A MA\xc7\xc3\u201d",
+        "\u201cF\xc3\u201d.",
+        "IRM\xc3\u2013",
+        "IRM\xc3\xa0MARIA",
+        "\xabMA\xc7\xc3\xbb",
+    )
+    for text in (*ends, "MANH\xc3\u2026"):
+        assert kinds(text) == set()
+    for text in ("\xd3pera", "N\xd3S", "s\xfbr", "L\xe0-bas", "M\xd6GE", "METR\xd4S"):
+        assert kinds(mojibake(text, "cp1252")) == {MOJIBAKE}
+
+
 def test_flaws_of_parts_add_up_to_those_of_the_whole():
     texts = ["a\0", f"b{REPLACEMENT}", mojibake("\xe9", "cp1252"), "\0\0", "plain"]
     documents = [Document(text=t, kind="", id=t, source="", replaced=len(t) % 2) for t in texts]
