@@ -88,6 +88,14 @@ def utf8(text: str) -> npt.NDArray[np.uint8]:
     return np.frombuffer(text.encode("utf-8", "surrogatepass"), dtype=np.uint8)
 
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def without_surrogates(text: str) -> tuple[str, int]:
+    """Return the text with U+FFFD for each lone surrogate, and how many there were."""
+    return (text, 0) if text.isascii() else _SURROGATE.subn("\ufffd", text)
+
+
 def characters(
     places: npt.NDArray[Any], data: npt.NDArray[np.uint8], text: str
 ) -> npt.NDArray[Any]:

@@ -244,7 +244,8 @@ class Sentences(Segmenter):
 
 def _library(backend: str) -> Any:
     """Return our file that imports the library of a back end."""
-    return import_module(f"{__package__}.{'thai' if backend == 'thai' else 'spacy_pipeline'}")
+    home = {"thai": "thai", "spacy": "spacy_pipeline"}.get(backend, "spacy_models")
+    return import_module(f"{__package__}.{home}")
 
 
 @lru_cache(maxsize=32)

@@ -51,6 +51,10 @@ import spacy
 nlp = spacy.blank("en")
 nlp.add_pipe("bipe_sentences", config={{"next_word": True}})
 print([s.text for s in nlp("I live in the U.S. How about Mr. Brown? No.").sents])
+german = spacy.blank("de")
+german.add_pipe("bipe_sentences", config={{"language": "de"}})
+for each in (nlp, german):
+    print(len([*each("Er kam ev. Otto sah es.").sents]))
 nlp.to_disk({str(tmp_path / "model")!r})
 print([s.text for s in spacy.load({str(tmp_path / "model")!r})("Dr. Who came. So.").sents])
 tokens = {{"@tokenizers": "bipe_sentence_tokens", "next_word": False}}
@@ -62,6 +66,7 @@ print([t.text for t in nlp("One. Two.")])
     )
     assert done.stdout.splitlines() == [
         "['I live in the U.S.', 'How about Mr. Brown?', 'No.']",
+        *("1", "2"),  # "ev." is an abbreviation, but not in German
         "['Dr. Who came.', 'So.']",
         "['One. ', 'Two.']",
     ]

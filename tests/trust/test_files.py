@@ -38,7 +38,7 @@ SEGMENTERS = [
     segmenter("bipe.sealing.seal_model", folder="{folder}"),
     segmenter("segmenters.registry.import_module", name="evil"),
     segmenter("segmenters.code.grammars.load", module="evil", function="Cuts"),
-    segmenter("segmenters.prose.spacy_pipeline.build", backend="{folder}", language="en"),
+    segmenter("segmenters.prose.spacy_models.build", backend="{folder}", language="en"),
     segmenter("segmenters.Segmenter"),
     segmenter("segmenters.Sentences", backend="evil"),
     segmenter("segmenters.Sentences", backend="{folder}"),

@@ -21,6 +21,7 @@ from pathlib import PurePath
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from bipe.arguments import Rule
+from segmenters.places import without_surrogates
 from train.disk.manifest import redacted
 from train.errors import DataError
 
@@ -28,7 +29,6 @@ REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 MAX_BROKEN = 1e-4  # share of characters: a few bytes of a book, not another encoding
 NOTHING = "no documents were found. Check its path and filters."
 BROKEN, BINARY = "broken text", "binary"  # rules
-_SURROGATE = re.compile("[\ud800-\udfff]")
 SKIPPED = frozenset(("__pycache__", "node_modules"))  # folders
 # The end of a line with text, above a line that is neither blank nor indented.
 _WRAP = re.compile(r"(?<=\S)[^\S\n\r]*\r?\n(?=\S)")
@@ -200,7 +200,7 @@ class Reader:
         encoding: str = "",
         meta: Mapping[str, Any] | None = None,
     ) -> Document:
-        text, surrogates = clean(text)
+        text, surrogates = without_surrogates(text)
         return Document(
             text=unwrap(text) if self.unwrap else text,
             kind=self.kind,
@@ -271,10 +271,6 @@ def no_text(where: str) -> Iterator[None]:
         raise
     except DataError as fault:
         raise Bad(where=where, rule="no text", detail=str(fault)) from None
-
-
-def clean(text: str) -> tuple[str, int]:
-    return (text, 0) if text.isascii() else _SURROGATE.subn(REPLACEMENT, text)
 
 
 def unwrap(text: str) -> str:

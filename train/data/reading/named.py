@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import Any
 
+from segmenters.places import without_surrogates
 from segmenters.wording import counted
-from train.data.reading.documents import MAX_BROKEN, SKIPPED, Bad, Document, Reader, clean
+from train.data.reading.documents import MAX_BROKEN, SKIPPED, Bad, Document, Reader
 from train.data.reading.encodings import decode, fault_of
 from train.errors import DataError, UserError, near
 
@@ -88,8 +89,8 @@ def read(name: str) -> str:
         share = f"{decoded.replaced / len(decoded.text):.0%} of it"
         raise UserError(f"{name}: {share} is not UTF-8{place}; convert it with iconv -t UTF-8")
     if decoded.encoding:
-        print(f"bipe: {clean(name)[0]}: read as {decoded.encoding}", file=sys.stderr)
+        print(f"bipe: {without_surrogates(name)[0]}: read as {decoded.encoding}", file=sys.stderr)
     if decoded.replaced:
         message = f"{name}: not UTF-8{place}; characters shown as U+FFFD: "
-        print(f"bipe: {clean(message)[0]}{decoded.replaced}", file=sys.stderr)
+        print(f"bipe: {without_surrogates(message)[0]}{decoded.replaced}", file=sys.stderr)
     return decoded.text

@@ -23,7 +23,7 @@ from typing import IO, Any, Literal
 import yaml
 
 from bipe.build import build
-from train.data.reading.documents import clean
+from segmenters.places import without_surrogates
 from train.data.reading.storage import bounded
 from train.disk.manifest import redacted
 from train.errors import DataError, nearest
@@ -247,7 +247,7 @@ def _text(row: Mapping[str, Any], field: str, *, where: str) -> str:
         raise DataError(f"{where}: {field} must be text, was: {was}")
     if not value.strip():
         raise DataError(f"{where}: {field} must not be empty, was: {value!r}")
-    return clean(value)[0]
+    return without_surrogates(value)[0]
 
 
 def find_task(name: str, **settings: Any) -> Task:

@@ -13,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segmenters import Auto, Coq, Given, Lines, Mixed, Sentences
+from segmenters.places import without_surrogates
 from tests.train.data.corpora import as_lines, write_rows
 from train.data.preparing.engines import Slurm
 from train.data.preparing.source import Corpus, Datatrove, Length
 from train.data.reading import files
 from train.data.reading.corpora import PackageCode
-from train.data.reading.documents import Document, clean, unwrap
+from train.data.reading.documents import Document, unwrap
 from train.data.reading.encodings import decode
 from train.data.reading.files import CSV, JSONL, Parquet, TextFiles
 from train.data.reading.hub import HuggingFace
@@ -213,7 +214,7 @@ def test_any_bytes_become_text_that_encodes(data):
 
 @given(st.text(st.characters(exclude_categories=())))
 def test_clean_text_encodes_and_keeps_its_length(text):
-    cleaned, _ = clean(text)
+    cleaned, _ = without_surrogates(text)
     assert len(cleaned) == len(text)
     assert cleaned.encode().decode() == cleaned
 
