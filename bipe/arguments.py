@@ -175,6 +175,22 @@ def require_at_least(least: float | int, **values: float | int | None) -> None:
             raise ValueError(f"{name} must be at least {least}, was: {value}")
 
 
+def at_least(least: float | int) -> dict[str, Any]:
+    """Return the metadata of a dataclass field with a minimum; see `Bounded`."""
+    return {"least": least}
+
+
+class Bounded:
+    """Checks dataclass fields such as ``x: int = field(metadata=at_least(1))``; None is allowed."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        for part in dataclasses.fields(self):  # type: ignore[arg-type]
+            if "least" in part.metadata:
+                require_at_least(part.metadata["least"], **{part.name: getattr(self, part.name)})
+
+
 def _seen(value: Any) -> str:
     if isinstance(value, type):
         return f"the class {value.__name__}"

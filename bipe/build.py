@@ -34,7 +34,6 @@ from bipe.arguments import (
     members,
     nearest,
     readable,
-    require_at_least,
     section_of,
     within,
 )
@@ -465,19 +464,3 @@ def _allowing(package: str) -> str:
 
 def _join(path: str, key: Any) -> str:
     return f"{path}.{key}" if path else str(key)
-
-
-def at_least(least: float | int) -> dict[str, Any]:
-    """Return the metadata of a dataclass field with a minimum; see `Bounded`."""
-    return {"least": least}
-
-
-class Bounded:
-    """Checks dataclass fields such as ``x: int = field(metadata=at_least(1))``; None is allowed."""
-
-    __slots__ = ()
-
-    def __post_init__(self) -> None:
-        for part in dataclasses.fields(self):  # type: ignore[arg-type]
-            if "least" in part.metadata:
-                require_at_least(part.metadata["least"], **{part.name: getattr(self, part.name)})

@@ -251,6 +251,7 @@ class Held:
         """Drop what no later token sees, and make room for `new` tokens and half as many again."""
         index = self._index
         assert index is not None
+        order = index  # the places of what is kept, which is all where nothing is held
         if len(self):
             kept = self.seen(self._at(at), queries=REWINDABLE) & (index >= 0)
             count = kept.sum(-1)

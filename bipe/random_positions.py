@@ -22,7 +22,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from bipe.build import Bounded, at_least
+from bipe.arguments import Bounded, at_least
 from bipe.positions import Positions, document_runs
 
 Ids = Int[Tensor, "batch time"]

@@ -27,8 +27,7 @@ from bipe.attention.heads import Keys, Queries, repeat_heads
 from bipe.bias import Row
 
 # Numbers of a dtype that hold one bias: 3 x 8 bits of bfloat16 hold what float32 holds.
-_PIECES = {torch.float64: 1, torch.float32: 2}
-_REDUCED_PIECES = 3
+_PIECES = {torch.float64: 1, torch.float32: 2, torch.bfloat16: 3, torch.float16: 3}
 
 
 def causal_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -82,7 +81,7 @@ def featured(
 def _exact_pieces(values: Tensor, dtype: torch.dtype) -> Tensor:
     """Split float64 values into a last axis of `dtype` numbers that add up to them."""
     pieces = []
-    for _ in range(_PIECES.get(dtype, _REDUCED_PIECES)):
+    for _ in range(_PIECES[dtype]):
         pieces.append(values.to(dtype))
         values = values - pieces[-1].double()
     return torch.stack(pieces, -1)
@@ -154,7 +153,10 @@ def unfilled(q: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
 def kernel_forward(
     q: Tensor, k: Tensor, v: Tensor, row: Tensor | None, *, causal: bool, scale: float | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Return output ``[b, h, t, d]`` and log-sum-exp ``[b, h, t]``; row: ``[b, h, key]``."""
+    """Return output ``[b, h, t, d]`` and log-sum-exp ``[b, h, t]``.
+
+    row: added to scores, ``[b, h, key]``, or a mask of its own per query, ``[b, h, t, key]``.
+    """
     return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
         q, k, v, 0.0, causal, attn_mask=_mask(row, q), scale=scale
     )

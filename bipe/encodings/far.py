@@ -20,8 +20,8 @@ from typing import Any, ClassVar, Literal
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from bipe.arguments import Bounded
 from bipe.bias import KeyIds, QueryIds
-from bipe.build import Bounded
 from bipe.positions import Positions
 
 Hook = Literal["rotation", "bias"]

@@ -17,7 +17,7 @@ from bipe.arguments import require
 from bipe.bias import KeyIds, QueryIds, TableBias
 from bipe.encodings.base import Encoding
 
-_EPS = 1e-6
+_EPS = 1e-6  # keeps the ratio finite where c is 0
 
 
 class FIRE(Encoding):

@@ -14,9 +14,8 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from bipe.arguments import require, require_at_least
+from bipe.arguments import at_least, require, require_at_least
 from bipe.bias import Bias, KeyIds, QueryIds
-from bipe.build import at_least
 from bipe.encodings.far import Far, Fit, Ids, Pass
 from bipe.encodings.rope import RoPE
 from bipe.positions import Level, Positions

@@ -22,8 +22,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from bipe.arguments import require, require_at_least
-from bipe.build import Bounded
+from bipe.arguments import Bounded, require, require_at_least
 from bipe.encodings.base import Encoding
 from bipe.encodings.far import Ids
 from bipe.rotation import PartRotation, PlaneRotation, Rotation

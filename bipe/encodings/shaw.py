@@ -6,7 +6,6 @@ with d = min(id(i) - id(j), longest). The original also has rows for keys behind
 decoder never reads. `values=False` leaves out b, which helps little.
 """
 
-import torch
 from torch import Tensor
 
 from bipe.arguments import require_at_least
@@ -29,16 +28,18 @@ class Shaw(Content):
         return self.keys[at], None if self.values is None else self.values[at]
 
     def content(self, q, k, plain, q_ids, k_ids, allowed, state):  # type: ignore[no-untyped-def]
-        scores = q @ state[0].to(q.dtype).T * q.shape[-1] ** -0.5
+        vectors, _ = state
+        scores = q @ vectors.to(q.dtype).T * q.shape[-1] ** -0.5
         return by_distance(scores, self._index(q_ids, k_ids))
 
     def valued(self, weights, q_ids, k_ids, state):  # type: ignore[no-untyped-def]
-        if state[1] is None:
+        _, vectors = state
+        if vectors is None:
             return None
         index = self._index(q_ids, k_ids)[:, None].expand_as(weights)
-        share = torch.zeros(*weights.shape[:3], len(state[1]), dtype=weights.dtype)
-        share = share.to(weights.device).scatter_add(-1, index, weights)
-        return share @ state[1].to(weights.dtype)
+        # [b, h, query, distance]: what the keys at a distance have of the weights.
+        share = weights.new_zeros(*weights.shape[:3], len(vectors)).scatter_add(-1, index, weights)
+        return share @ vectors.to(weights.dtype)
 
     def _index(self, q_ids: Tensor, k_ids: Tensor) -> Tensor:
         return distances(q_ids, k_ids).clamp(0, self.keys.shape[1] - 1)

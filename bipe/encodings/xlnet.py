@@ -1,5 +1,4 @@
-"""Relative positions and relative segments (XLNet; Yang et al.,
-1906.08237, section 2.5).
+"""Relative positions and relative segments (XLNet; Yang et al., 1906.08237, section 2.5).
 
     score(i, j) = ((q_i + u) . k_j + (q_i + v) . W R_d + (q_i + s) . e_same) / sqrt(head_width)
 

@@ -11,9 +11,8 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from bipe.arguments import require, require_at_least
+from bipe.arguments import at_least, require, require_at_least
 from bipe.bias import KeyIds, QueryIds
-from bipe.build import at_least
 from bipe.encodings.far import Far, Fit, Hook, Pass, QueryScale
 from bipe.positions import Positions, document_runs
 

@@ -21,8 +21,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from bipe.arguments import require
-from bipe.build import at_least
+from bipe.arguments import at_least, require
 from bipe.encodings.rope import InvFreq, Length, Stretch, Stretched
 
 _NARROWEST = 0.001  # pairs: the width of a ramp whose ends meet, so that none is divided by 0

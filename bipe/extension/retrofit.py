@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bipe.arguments import require
-from bipe.build import TARGET, Bounded, at_least
+from bipe.arguments import Bounded, at_least, require
+from bipe.build import TARGET
 
 Node = Mapping[str, Any]
 

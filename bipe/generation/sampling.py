@@ -122,8 +122,17 @@ def generate(
         chunk=chunk,
         room=max_new,
     )
-    how = (sampling or Sampling(temperature=0.0), frozenset(stop_ids), tuple(stop_strings), decode)
-    rows = [_Row(prompt, _stream(seed, row), *how) for row, prompt in enumerate(prompts)]
+    rows = [
+        _Row(
+            prompt=prompt,
+            generator=_stream(seed, row),
+            sampling=sampling or Sampling(temperature=0.0),
+            stop_ids=frozenset(stop_ids),
+            stop_strings=tuple(stop_strings),
+            decode=decode,
+        )
+        for row, prompt in enumerate(prompts)
+    ]
     fed = [[_PADDING] * pad + list(prompt) for pad, prompt in zip(padding, prompts, strict=True)]
     known = None
     if marks is not None:
@@ -149,8 +158,10 @@ def _stream(seed: int, row: int) -> torch.Generator:
     return torch.Generator().manual_seed(zlib.crc32(f"{seed}/{row}".encode()))
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, kw_only=True)
 class _Row:
+    """A prompt and what has been written behind it. ended: None while it goes on."""
+
     prompt: Sequence[int]
     generator: torch.Generator
     sampling: Sampling

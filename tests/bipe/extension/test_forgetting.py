@@ -132,3 +132,17 @@ def test_memory_follows_what_is_seen_and_not_the_text():
         (each,) = cache._held.values()
         sizes |= {keys.shape[2] for keys, _ in each._layers.values()}
     assert max(sizes) <= 1.5 * (3 + 2 + bipe.cache.REWINDABLE + 1) and not cache._layers
+
+
+@torch.no_grad()
+def test_a_cache_that_holds_nothing_after_a_rewind_reads_on():
+    alone = {"_target_": "bipe.extension.Window", "window": 1}
+    model = small_decoder("flat_rope", encoding=flat(BARE["rope"], far=alone)).double()
+    tokens, marks = row_of(2, TIME, seed=6)
+    cache = Cache(batch=2, grows=True)
+    cached_logits(model, tokens, marks, [1] * 30, cache)
+    cache.rewind(cache.oldest)
+    start = len(cache)
+    assert held(cache) == [0]
+    rest = cached_logits(model, tokens[:, start:], marks[:, start:], [TIME - start], cache)
+    close(rest, model.logits(tokens, Positions.from_marks(marks, packed=False))[:, start:])
