@@ -166,7 +166,8 @@ ALL: Final = Signs(*CERTAIN, *PROOFS, FENCES, COMMANDS, TAGS, *CHAINS)
 SAID: Final = re.compile(
     rf"^(?:(?P<name>[^\W\d_a-z][{WORD}.'-]{{0,20}}(?: [^\W\d_a-z][{WORD}.'-]{{0,20}}){{0,3}})"
     rf"(?::[ \t]|\uff1a)"
-    rf"(?=[^\n]*[^\W\d_A-Z](?:[^\W\d_A-Z]|[{MARKS}])[^\n]* |[^\n]*[{UNSPACED}]{{2}})"
+    # Behind the first such letters: what no space follows there, none follows later.
+    rf"(?=(?>[^\n]*?[^\W\d_A-Z](?:[^\W\d_A-Z]|[{MARKS}]))[^\n]* |[^\n]*[{UNSPACED}]{{2}})"
     r"|\[?(?:\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4},?[ T])?\d{1,2}:\d\d(?::\d\d)?(?: ?[AP]M)?\]?(?: -)?"
     r"[ \t]{1,4}(?P<nick><[^>\n]{1,30}>|\*|(?:[A-Z]|\+\d|[^\0-\x7f])[^\n:<>=\[\]{}]{0,30}:))",
     _LINES,
@@ -214,9 +215,12 @@ FORMULA: Final = re.compile(
     _LINES,
 )
 OF_DISPLAYS: Final = ("\\[", "$$", "[asy]", "\\begin{", "```")  # one of them is in each
+# None holds the start of another of its kind, so that no text is read again from each start.
 DISPLAY: Final = re.compile(
-    r"\\\[(?:[^\\]|\\(?!\])){0,3000}+\\\]|\$\$[^$]{1,3000}+\$\$|\[asy\][^\[]{0,5000}+\[/asy\]"
-    r"|^\\begin\{(align|gather|equation|cases|array)(\*?)\}[^$]{0,3000}?\\end\{\1\2\}"
+    r"\\\[(?<!\\\\\[)(?:[^\\]|\\\\(?!\])|\\(?![\[\]])){0,3000}+\\\]"
+    r"|\$\$[^$]{1,3000}+\$\$|\[asy\][^\[]{0,5000}+\[/asy\]"
+    r"|^\\begin\{(align|gather|equation|cases|array)(\*?)\}"
+    r"(?:[^$\\]|\\(?!(?:begin|end)\{\1\2\})){0,3000}+\\end\{\1\2\}"
     r"|^```[^`]{0,5000}+```",
     _LINES,
 )

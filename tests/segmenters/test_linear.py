@@ -26,6 +26,7 @@ _PROOFS = ("$$ x", "\n\n%", "2:", "$$" + " " * 40 + "$$ A", "@[x]\n", "-- \n", "
 OWN = {
     **dict.fromkeys(("rules", "next word", "sentences by lines"), _SENTENCES),
     **dict.fromkeys(("coq", "lean", "agda", "isabelle", "latex", "hol", "mizar"), _PROOFS),
+    **dict.fromkeys(("turns", "transcript"), ("A\uff1aab",)),
     "levels": ("e\u0301", "a" + "\u0301" * 99, "\U0001f1e9"),
     "mixed": (
         *("`" * 50 + "\n", "~~~ `", "# \n", "- a\n", "---\n", "a:\n", '<a "', "<p>", "</pre>"),

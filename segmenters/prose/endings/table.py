@@ -11,7 +11,6 @@ from segmenters.prose import signs
 from segmenters.prose.endings import ahead
 from segmenters.prose.endings.doubt import (
     QUOTES,
-    WINDOW,
     Doubt,
     Rule,
     Table,
@@ -235,16 +234,13 @@ def _ends_at_dash(doubt: Doubt) -> bool:
 
 
 def _is_turn(doubt: Doubt) -> bool:
-    """Return whether a dash began the sentence and its line, as in dialogues, or an open quote."""
+    """Return whether a dash began the sentence, as in dialogues, or an open quote."""
     text, last = doubt.text, doubt.last
     if doubt.start - last > _LONGEST_TURN:
         return False
     if text[last] in "\u00ab\u201c\u201e":
         return _CLOSED.search(text, last + 1, doubt.start) is None
-    if text[last] not in _DASHES:
-        return False
-    before = text[max(0, last - WINDOW) : last].rstrip(" \t")
-    return not before or before[-1] in signs.LINE_ENDS
+    return text[last] in _DASHES
 
 
 AT_DASH: Table = (
