@@ -39,12 +39,29 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "help": (..., _HELP),
     "hydra_help": (..., _HELP),
 }
+# hydra/sweeper=optuna (search.py), by the names of Hydra's Optuna sweeper.
+SEARCH: dict[str, Any] = {
+    "n_trials": 20,  # in all, those of earlier starts included
+    "n_jobs": 1,  # trials at the same time; more than one needs a launcher
+    "seed": 0,  # of the sampler
+    "storage": "${out}/search.journal",  # the trials so far
+    "study_name": "bipe",
+    "direction": "minimize",
+    "params": {},  # what is searched, as on the command line
+}
 _EVENTS = [f"on_{what}_{when}" for what in ("run", "multirun", "job") for when in ("start", "end")]
 
 
 def is_of_hydra(word: str) -> bool:
     """Return whether an override is for Hydra's own section."""
     return word.lstrip("+~").startswith(("hydra.", "hydra/"))
+
+
+def know_search() -> None:
+    """Let hydra/sweeper=optuna be composed."""
+    from hydra.core.config_store import ConfigStore
+
+    ConfigStore.instance().store(group="hydra/sweeper", name="optuna", node=dict(SEARCH))
 
 
 def check(made: DictConfig, overrides: Sequence[str]) -> None:

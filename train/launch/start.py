@@ -100,11 +100,13 @@ def _run_as_job(name: str, config: Config, made: DictConfig, overrides: Sequence
 
 
 def _many(words: Words, overrides: list[str]) -> int:
-    from train.launch import slurm, sweeps
+    from train.launch import slurm
+    from train.launch.outcomes import report_faults
+    from train.launch.sweeps import Sweep
 
     if alone := next(filter(words.has, _FOR_ONE_RUN), None):
         raise ConfigError(f"--{alone} is for one run: remove -m")
-    made = sweeps.Sweep.of(words, overrides)
+    made = Sweep.of(words, overrides)
     if words.has("cfg"):
         for trial in made.combinations():
             print(f"--- # {trial}")
@@ -113,13 +115,13 @@ def _many(words: Words, overrides: list[str]) -> int:
     if made.searches:
         from train.launch.search import search
 
-        return sweeps.report_faults(*search(made))
+        return report_faults(*search(made))
     trials = made.trials(list(made.combinations()))
     if trials[0].config.launch.description["_target_"].endswith(".Slurm"):
         if not made.here:
             raise ConfigError("launch=slurm submits all trials itself; remove hydra/launcher")
         return slurm.submit(made.command, trials)
-    return sweeps.report_faults(trials, made.run(trials))
+    return report_faults(trials, made.run(trials))
 
 
 def _show(words: Words, config: Config, made: DictConfig) -> None:
