@@ -18,9 +18,10 @@ from subprocess import PIPE, STDOUT
 import pytest
 
 from tests.processes import run
-from train.launch import composition, sweeps
+from train.launch import composition
 from train.launch.commands import COMMANDS, STUDIES, find, settled
 from train.launch.reader import read
+from train.launch.sweeps.sweep import Sweep
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "PYPI.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -162,7 +163,7 @@ def composed(words):
             whole = composition.whole(overrides)
             configs = [composition.configuration(whole, typed.study, overrides, typed.options)]
         else:
-            made = sweeps.Sweep.of(typed, overrides)
+            made = Sweep.of(typed, overrides)
             trials = list(made.combinations())
             configs = [made.composed(trial).config for trial in (trials[0], trials[-1])]
     for config in configs:

@@ -22,8 +22,8 @@ from bipe.build import ALLOWED, build, planned
 from bipe.extension import extend_config
 from bipe.layouts import to_official
 from segmenters import Segmenter
-from train.commands.pretrain import decoder_of
 from train.config import Config, encoding_name, register_resolvers, slug
+from train.config.decoders import decoder_of
 from train.data.preparing.source import Corpus
 from train.data.reading.documents import Reader
 from train.errors import ConfigError

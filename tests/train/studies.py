@@ -13,7 +13,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from bipe import Decoder
-from train.commands.pretrain import decoder_of
+from train.config.decoders import decoder_of
 from train.data.rows.datamodule import LMDataModule
 from train.data.rows.loader import RowLoader
 from train.disk.files import read_numbers

@@ -5,7 +5,8 @@ import torch
 
 from bipe import Decoder, DecoderConfig, Positions
 from bipe.loss import summed_cross_entropy
-from train.fit.flops import PEAK, counter, keys_per_query, peak_flops, step_flops
+from train.commands.explain.counter import counter
+from train.fit.flops import PEAK, keys_per_query, peak_flops, step_flops
 
 ROPE = {"_target_": "bipe.encodings.RoPE", "head_width": 16, "theta": 10000.0}
 ALIBI = {"_target_": "bipe.encodings.ALiBi", "n_head": 4}

@@ -12,7 +12,7 @@ from torch import nn
 from tests.test_conf import EXPERIMENTS
 from tests.train.studies import curve, weights
 from train.cli import main
-from train.fit.flops import counter
+from train.commands.explain.counter import counter
 from train.fit.module import LMModule
 from train.fit.optim import adamw, muon, optimizer_of, state_bytes
 

@@ -1,6 +1,6 @@
-"""Floating-point operations of a training step: those of its matrix products, two per multiply-add.
+"""Floating-point operations of a training step, and how many a device can do in a second.
 
-Per token, with the width c, that of all heads a, vocabulary v, and p keys that a query sees on
+Those of a step are of its matrix products, two per multiply-add. Per token, with the width c, that of all heads a, vocabulary v, and p keys that a query sees on
 average:
 
     forward       2 x (weights of the blocks) + 4 p a per layer + 2 v c
@@ -18,17 +18,17 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from torch.utils.flop_counter import FlopCounterMode
 
 from bipe.decoder import DecoderConfig
 
-_TIMES, _SECONDS = 5, 0.025  # the least of a measured product
-_WORK = 768**3  # multiplications of it
-# Dense bfloat16 operations per second by the makers' data sheets, by what is in the device's name;
-# the first that fits. (RTX 4090: with sums in float32.)
+_TIMES = 5  # at least so often a product is measured,
+_SECONDS = 0.025  # and at least so long
+_WORK = 768**3  # its multiplications
+# Dense operations per second in bfloat16 (V100: in float16, it has no other of 16 bits) by the
+# makers' data sheets, by what is in the device's name; the first that fits. (RTX 4090: with sums in
+# float32.)
 PEAK = {
     "B200": 2250e12,
     "GH200": 989e12,
@@ -98,6 +98,18 @@ def block_weights(decoder: DecoderConfig) -> int:
     return decoder.width * (heads + 3 * decoder.mlp_width)
 
 
+# The most operations per second of a device: a GPU's are its maker's, a CPU's are measured
+
+
+def peak_of(device: torch.device, *, bfloat16: bool) -> float | None:
+    """Return the operations per second that a device can do at most; None if it is not known."""
+    if device.type == "cuda":
+        return peak_flops(torch.cuda.get_device_name(device)) if bfloat16 else None
+    if device.type != "cpu":
+        return None
+    return product_rate(torch.bfloat16 if bfloat16 else torch.float32)
+
+
 def peak_flops(device: str) -> float | None:
     """Return the bfloat16 operations per second of a device's name; None if it is not known."""
     named = device.casefold()
@@ -118,30 +130,3 @@ def product_rate(dtype: torch.dtype, *, width: int = 768, device: str = "cpu") -
         if sum(times) > 1:  # emulated
             break
     return 2 * len(x) * width**2 / min(times)
-
-
-def counter() -> FlopCounterMode:
-    """Return torch's counter, which counts what is run; fused causal kernels do half the pairs."""
-    aten = torch.ops.aten
-    kernels = {
-        aten._scaled_dot_product_flash_attention_for_cpu: _forward,
-        aten._scaled_dot_product_flash_attention_for_cpu_backward: _backward,
-    }
-    return FlopCounterMode(display=False, custom_mapping=dict(kernels))
-
-
-def _forward(q: Any, k: Any, v: Any, *rest: Any, out_shape: Any = None, **named: Any) -> int:
-    return _pairs(q, k, rest[1] if len(rest) > 1 else named.get("is_causal")) * 4 * int(q[-1])
-
-
-def _backward(
-    grad: Any, q: Any, k: Any, v: Any, *rest: Any, out_shape: Any = None, **named: Any
-) -> int:
-    # (grad_out, q, k, v, out, logsumexp, dropout_p, is_causal, *, attn_mask, scale)
-    return _pairs(q, k, rest[3]) * 10 * int(q[-1])
-
-
-def _pairs(q: Any, k: Any, causal: Any) -> int:
-    batch, head, queries, _ = q
-    keys = k[-2]
-    return int(batch * head * (queries * (keys + 1) // 2 if causal else queries * keys))

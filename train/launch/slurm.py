@@ -30,7 +30,7 @@ from train.data.rows.choices import uneven
 from train.disk.files import write_whole
 from train.errors import ConfigError, MissingPackage, RunError
 from train.launch.commands import LAUNCHED, TRAINS, settled
-from train.launch.trials import Trial, check_trial, default_name
+from train.launch.sweeps.trials import Trial, check_trial, default_name
 from train.words import Words
 
 EXIT_LOST = 1

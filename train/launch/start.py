@@ -101,8 +101,8 @@ def _run_as_job(name: str, config: Config, made: DictConfig, overrides: Sequence
 
 def _many(words: Words, overrides: list[str]) -> int:
     from train.launch import slurm
-    from train.launch.outcomes import report_faults
-    from train.launch.sweeps import Sweep
+    from train.launch.sweeps.outcomes import report_faults
+    from train.launch.sweeps.sweep import Sweep
 
     if alone := next(filter(words.has, _FOR_ONE_RUN), None):
         raise ConfigError(f"--{alone} is for one run: remove -m")
@@ -113,7 +113,7 @@ def _many(words: Words, overrides: list[str]) -> int:
             _show(words, made.composed(trial).config, made.master)
         return 0
     if made.searches:
-        from train.launch.search import search
+        from train.launch.sweeps.search import search
 
         return report_faults(*search(made))
     trials = made.trials(list(made.combinations()))

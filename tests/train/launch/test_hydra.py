@@ -9,7 +9,9 @@ from omegaconf import OmegaConf
 
 from tests.train.studies import typed
 from train.cli import main
-from train.launch import composition, hydra_keys, search, sweeps
+from train.launch import composition, hydra_keys
+from train.launch.sweeps import search
+from train.launch.sweeps.sweep import Sweep
 
 
 def section():
@@ -185,7 +187,7 @@ def test_what_is_typed_takes_the_place_of_params_of_a_yaml(tmp_path, word, rates
     words = typed("pretrain", "-m", "--config-dir", str(tmp_path), "experiment=many",
                   f"hydra/sweeper={sweeper}", word)  # fmt: skip
     with composition.opened(words) as overrides:
-        made = sweeps.Sweep.of(words, overrides)
+        made = Sweep.of(words, overrides)
         if sweeper == "optuna" and len(rates) > 1:
             _, space = search._parsed(made)
             assert [float(rate) for rate in space["++optimizer.lr"].choices] == [*map(float, rates)]
@@ -224,7 +226,7 @@ def test_what_a_sweep_cannot_do_is_said(word, told, refused):
 def test_names_of_a_group_are_swept_by_a_pattern():
     words = typed("pretrain", "-m", "encoding=glob(bipe_*)")
     with composition.opened(words) as overrides:
-        trials = [*sweeps.Sweep.of(words, overrides).combinations()]
+        trials = [*Sweep.of(words, overrides).combinations()]
     assert {"bipe_rope", "bipe_alibi"} <= {trial.changes["encoding"] for trial in trials}
 
 
@@ -245,7 +247,7 @@ def test_a_package_beside_the_yaml_is_there_in_a_sweep_too(tmp_path, monkeypatch
                   "encoding=mine", "seed=0,1")  # fmt: skip
     monkeypatch.setattr("sys.path", [*__import__("sys").path])
     with composition.opened(words) as overrides:
-        made = sweeps.Sweep.of(words, overrides)
+        made = Sweep.of(words, overrides)
         for trial in made.combinations():
             study = made.composed(trial).config
             study.check("encoding")

@@ -17,7 +17,7 @@ from tests.train.studies import curve, losses, pretrain, same_weights
 from train.disk.files import read_numbers
 from train.fit import runs
 from train.launch.slurm import Slurm, _wait
-from train.launch.trials import Trial
+from train.launch.sweeps.trials import Trial
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = Path(__file__).with_name("standin_slurm.py")

@@ -11,7 +11,8 @@ from optuna.storages.journal import JournalFileBackend
 
 from tests.train.studies import curve, typed
 from tests.train.test_distributed import LIMIT_S, TWO, start
-from train.launch import composition, sweeps
+from train.launch import composition
+from train.launch.sweeps.sweep import Sweep
 
 
 @pytest.fixture
@@ -178,7 +179,7 @@ def named(tmp_path, data):
             return composition.composed(typed("pretrain", *own, *words)).name
         words = typed("pretrain", *own, *words)
         with composition.opened(words) as overrides:
-            made = sweeps.Sweep.of(words, overrides)
+            made = Sweep.of(words, overrides)
             trials = made.trials([*made.combinations()])
         if last := [word for word in words.overrides if word.startswith("seed=")][-1:]:
             assert "," in last[0] or {t.config.seed for t in trials} == {int(last[0][5:])}
@@ -214,7 +215,7 @@ def test_a_run_has_the_name_of_the_encoding_that_was_typed(named, words, name):
         ("encoding=mine_1,rope seed=0,1", "mine_1_seed0 mine_1_seed1 rope_seed0 rope_seed1"),
         ("encoding=rope encoding.theta=1e3,1e4 seed=2",
          "rope_encoding.theta=1e3 rope_encoding.theta=1e4"),
-        ("seed=1 seed=2 seed=1 seed=0,1 clip=2 clip=1,3 seed=1", "bipe_rope_clip=1 bipe_rope_clip=3"),
+        ("seed=1 seed=0,1 clip=2 clip=1,3 seed=1", "bipe_rope_clip=1 bipe_rope_clip=3"),
         ("encoding=rope clip=1.0,null", "rope_clip=1.0 rope_clip=null"),
         ("schedule=wsd,cosine", "bipe_rope_schedule=wsd bipe_rope_schedule=cosine"),
         ("report.out=/a/data,/b/data", "bipe_rope_report.out=_a_data bipe_rope_report.out=_b_data"),

@@ -23,6 +23,7 @@ from train.fit.module import LMModule
 from train.fit.optim import TrainingDiverged
 from train.fit.runs import read_config
 from train.fit.watching import metrics, watch
+from train.fit.watching.each_step import Clock
 from train.fit.watching.metrics import COLUMNS, MetricsFile
 from train.fit.watching.watch import ProgressBar, end_lines
 
@@ -153,12 +154,12 @@ def test_on_a_terminal_there_is_a_bar_until_the_end(monkeypatch, end):
 def test_the_clock_gives_rate_and_time_left(monkeypatch):
     now = [100.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
-    clock = metrics.Clock()
+    clock = Clock()
     for step in range(1, 5):
         now[0] += 2.0
         clock.count(1000 * step)
     assert clock.rate() == 500.0
-    assert clock.left(4, 40) == "1:12 left"
+    assert clock.left(4, 40) == "0:01:12 left"
 
 
 def test_a_run_says_what_it_is_and_how_it_ended(smoke, capsys, tmp_path, data):

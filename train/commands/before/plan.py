@@ -28,8 +28,9 @@ from bipe.checkpoint import CONFIG as MODEL_CONFIG
 from bipe.decoder import Decoder, DecoderConfig
 from segmenters.wording import counted, size
 from train.commands.extend import stretched
-from train.commands.pretrain import decoder_of, default_name, rows_of
+from train.commands.pretrain import default_name, rows_of
 from train.config import Config, encoding_name
+from train.config.decoders import decoder_of
 from train.data.rows.choices import Curriculum, Stages, uneven
 from train.data.rows.datamodule import LMDataModule
 from train.data.store.folder import folders_of
@@ -70,7 +71,7 @@ def show(config: Config, *, command: str, notes: Sequence[str], as_json: bool) -
 def plan_of(config: Config, *, command: str, notes: Sequence[str]) -> Numbers:
     """Return everything about a run that is known before it runs."""
     notes = list(notes)
-    assert config.schedule.built is not None  # its errors name the key
+    _ = config.schedule.built  # its errors name the key
     rows = _rows(config, command, notes)
     data = _data(rows, config)
     vocabulary = _vocabulary(config, notes) if rows is None else rows.vocab_size

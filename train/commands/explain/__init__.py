@@ -20,15 +20,14 @@ from typing import Any
 import torch
 
 from bipe.decoder import Decoder, DecoderConfig
-from bipe.encodings.base import as_scheme, levels_of
 from bipe.extension import extend_config
-from bipe.positions import Positions
 from segmenters.wording import counted
 from train.commands.explain import text
 from train.commands.explain.costs import costs, paths
 from train.commands.explain.curves import curves
 from train.commands.explain.parts import about_far, parts_of, together
-from train.config import Config, called, encoding_name
+from train.config import Config, encoding_name
+from train.config.decoders import decoder_of
 from train.disk.files import write_whole
 from train.errors import ConfigError, as_config_error
 
@@ -102,14 +101,7 @@ def _writable(name: str, given: str) -> Path:
 
 def _decoder(config: Config) -> DecoderConfig:
     """Return the model, whose vocabulary may be anything; ConfigError names a faulty key."""
-    built = config.encoding.built
-    with as_config_error("encoding: "), torch.no_grad():  # rotations of two levels may not combine
-        scheme = as_scheme(built)
-        nothing = torch.zeros(1, 1, dtype=torch.uint8)
-        scheme.rotation(Positions.from_marks(nothing, levels=levels_of(scheme)))
-    vocabulary = {} if "vocab_size" in config.model else {"vocab_size": _VOCABULARY}
-    with as_config_error("model."):
-        decoder: DecoderConfig = called(config.model, encoding=dict(config.encoding), **vocabulary)
+    decoder = decoder_of(config, vocab_size=config.model.get("vocab_size", _VOCABULARY))
     with as_config_error("encoding: "), torch.device("meta"):
         Decoder(decoder, allowed=config.allowed)
     if not config.stretch:

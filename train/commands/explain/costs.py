@@ -20,8 +20,8 @@ from bipe.decoder import Decoder, DecoderConfig
 from bipe.encodings.base import Encoding, Layers, as_scheme, far_of, levels_of
 from bipe.positions import Positions
 from segmenters.wording import counted, size
+from train.commands.explain.counter import counter
 from train.errors import as_config_error
-from train.fit.flops import counter
 from train.report.formats import short
 
 _NOTHING = {"_target_": "bipe.encodings.NoPE"}

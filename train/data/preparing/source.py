@@ -10,6 +10,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 from typing import Annotated, Any
 
@@ -81,12 +82,11 @@ class Datatrove(Filter):
     def step(self) -> Any:
         from datatrove.pipeline import filters
 
-        kind = getattr(filters, self.filter, None)
         names = [name for name in vars(filters) if name.endswith("Filter")]
-        if kind is None or self.filter not in names:
+        if self.filter not in names:
             raise DataError(f"filter must be one of {', '.join(names)}, was: {self.filter}")
         try:
-            return kind(**self.options)
+            return getattr(filters, self.filter)(**self.options)
         except (TypeError, ImportError) as fault:
             raise DataError(f"filter={self.filter}: {fault}") from None
 
@@ -107,9 +107,9 @@ class Source:
     longest: int | str | None = None
 
     def __post_init__(self) -> None:
-        assert self.kept  # refuses levels that the segmenter does not have
+        _ = self.kept  # refuses levels that the segmenter does not have
 
-    @property
+    @cached_property
     def kept(self) -> Levels:
         return Levels(of=self.segmenter, keep=self.levels, longest=self.longest)
 

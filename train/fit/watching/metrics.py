@@ -1,9 +1,8 @@
-"""The numbers of a training step, the file that keeps them (metrics.csv), and how fast it goes.
+"""The numbers of a training step, and the file that keeps them (metrics.csv).
 
     MFU = tokens per second x FLOPs per token (train/fit/flops.py) / peak FLOPs of all devices
 
-The peak of a GPU is its maker's for bfloat16; that of a CPU is measured by a matrix product at the
-start. Without a peak (a GPU that is not in the table, or in float32) MFU is left out.
+Without a peak (train/fit/flops.py) MFU is left out.
 """
 
 from __future__ import annotations
@@ -15,8 +14,7 @@ import math
 import os
 import resource
 import sys
-import time
-from collections import UserDict, deque
+from collections import UserDict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -26,14 +24,27 @@ import torch
 from torch import Tensor
 
 from train.disk.files import full_disk, read_numbers, sync, write_whole
-from train.fit.flops import peak_flops, product_rate, step_flops
+from train.fit.flops import peak_of, step_flops
+from train.fit.watching.each_step import EachStep
 from train.fit.watching.loggers import send
 
 COLUMNS = (
-    *("step", "tokens", "loss", "lr", "grad_norm", "clamped_share", "skipped_steps"),
-    *("tokens_per_second", "mfu", "peak_memory_gib", "seconds", "validation_loss"),
+    "step",
+    "tokens",
+    "loss",
+    "lr",
+    "grad_norm",
+    "clamped_share",
+    "skipped_steps",
+    "tokens_per_second",
+    "mfu",
+    "peak_memory_gib",
+    "seconds",
+    "validation_loss",
 )
 Row = dict[str, Any]
+_GIB = 1 << 30
+_CLEAR = Path("/proc/self/clear_refs")
 
 
 class Metrics(UserDict[str, Any]):
@@ -44,33 +55,6 @@ class Metrics(UserDict[str, Any]):
         if isinstance(value, Tensor):
             value = self.data[name] = value.item()
         return value  # type: ignore[no-any-return]
-
-
-class EachStep(lightning.Callback):
-    """Calls `begin` before training and `after_step` after each optimizer step, on rank 0 only."""
-
-    def __init__(self) -> None:
-        self._clock, self._last = Clock(), 0
-
-    def on_train_start(self, trainer: lightning.Trainer, module: Any) -> None:
-        self._clock, self._last = Clock(), trainer.global_step
-        if trainer.is_global_zero:
-            self.begin(trainer)
-
-    def on_train_batch_end(
-        self, trainer: lightning.Trainer, module: Any, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
-        # While gradients are being accumulated, global_step does not change.
-        if trainer.global_step != self._last and trainer.is_global_zero:
-            self._last = trainer.global_step
-            self._clock.count(module.metrics["tokens"])
-            self.after_step(trainer, module)
-
-    def begin(self, trainer: lightning.Trainer) -> None:
-        raise NotImplementedError
-
-    def after_step(self, trainer: lightning.Trainer, module: Any) -> None:
-        raise NotImplementedError
 
 
 class MetricsFile(EachStep):
@@ -93,7 +77,7 @@ class MetricsFile(EachStep):
         module: Any = trainer.lightning_module
         self._losses, device = module.losses.names, trainer.strategy.root_device
         forget_peak_memory(device)
-        peak = _peak(device, half=str(trainer.precision).startswith("bf16"))
+        peak = peak_of(device, bfloat16=str(trainer.precision).startswith("bf16"))
         self._peak = None if peak is None else peak * trainer.world_size
         rows = read_numbers(self.path)
         validated = [row["step"] for row in rows if row.get("validation_loss") is not None]
@@ -164,37 +148,6 @@ def _short(value: float | None) -> float | None:
     return None if value is None or math.isnan(value) else float(f"{value:.6g}")
 
 
-_GIB = 1 << 30
-_WINDOW = 20  # steps
-_CLEAR = Path("/proc/self/clear_refs")
-
-
-class Clock:
-    """Measures tokens per second over the last 20 steps, and estimates the time left."""
-
-    def __init__(self) -> None:
-        self._begin = time.monotonic()
-        self._marks: deque[tuple[float, float]] = deque(maxlen=_WINDOW + 1)
-        self._steps = 0
-
-    def count(self, tokens: float) -> None:
-        self._marks.append((time.monotonic(), tokens))
-        self._steps += 1
-
-    def rate(self) -> float:
-        if len(self._marks) < 2:
-            return 0.0
-        (t0, n0), (t1, n1) = self._marks[0], self._marks[-1]
-        return (n1 - n0) / max(1e-9, t1 - t0)
-
-    def seconds(self) -> float:
-        return time.monotonic() - self._begin
-
-    def left(self, step: int, steps: int) -> str:
-        seconds = round(self.seconds() / max(1, self._steps) * (steps - step))
-        return f"{seconds // 60}:{seconds % 60:02d} left"
-
-
 def forget_peak_memory(device: torch.device) -> None:
     """Count peak memory from now on: not that of the run before, in a sweep (CPU: Linux only)."""
     if device.type == "cuda":
@@ -210,11 +163,3 @@ def peak_memory_gib(device: torch.device) -> float:
         return round(torch.cuda.max_memory_allocated(device) / _GIB, 3)
     unit = 1 if sys.platform == "darwin" else 1024
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / _GIB, 3)
-
-
-def _peak(device: torch.device, *, half: bool) -> float | None:
-    if device.type == "cuda":
-        return peak_flops(torch.cuda.get_device_name(device)) if half else None
-    if device.type != "cpu":
-        return None
-    return product_rate(torch.bfloat16 if half else torch.float32)

@@ -7,6 +7,7 @@ import logging
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,9 @@ from train.config import encoding_name
 from train.data.rows.datamodule import LMDataModule, table
 from train.data.store.folder import override_of
 from train.disk.files import read_numbers
+from train.fit.watching.each_step import EachStep
 from train.fit.watching.loggers import Loggers
-from train.fit.watching.metrics import EachStep, Row
+from train.fit.watching.metrics import Row
 
 log = logging.getLogger("bipe")
 
@@ -175,9 +177,8 @@ def end_lines(
     lines = []
     if rows:
         last = rows[-1]
-        seconds = round(last["seconds"])
-        text = f"trained    {counted(last['step'], 'step')}, {last['tokens']:,} tokens in "
-        text += f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+        took = timedelta(seconds=round(last["seconds"]))
+        text = f"trained    {counted(last['step'], 'step')}, {last['tokens']:,} tokens in {took}"
         text += f" ({last['tokens'] / max(1e-9, last['seconds']):,.0f} tokens/s)"
         lines.append(f"{text}, loss {last['loss']:.4f}")
         validated = [row for row in rows if row.get("validation_loss") is not None]

@@ -54,6 +54,8 @@ def prepare_examples(
             raise DataError(f"task {task.name}: split {split} has no examples")
     request = {
         "task": task.name,
+        "version": top.VERSION,
+        "levels": LEVELS,
         "examples": {split: _digest(of_split) for split, of_split in examples.items()},
         **encoder.fingerprint(),
     }

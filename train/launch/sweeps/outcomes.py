@@ -18,7 +18,7 @@ from train.fit.runs import METRICS
 from train.launch.commands import COMMANDS, TRAINS
 from train.launch.composition import configuration
 from train.launch.run import log_to_stderr, run_command
-from train.launch.trials import Trial
+from train.launch.sweeps.trials import Trial
 from train.ranks import several, world
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from train.fit.runs import MODEL
 from train.launch import hydra_keys
 from train.launch.commands import COMMANDS, TRAINS, settled
 from train.launch.composition import as_overrides, configuration, parsed, whole
-from train.launch.outcomes import Outcome, Task, last_loss, outcome_of
-from train.launch.trials import Trial, check_trial, trial_names
+from train.launch.sweeps.outcomes import Outcome, Task, last_loss, outcome_of
+from train.launch.sweeps.trials import Trial, check_trial, trial_names
 from train.ranks import world
 from train.words import Words
 

@@ -16,9 +16,9 @@ from typing import Any
 from train.errors import ConfigError, UserError, nearest, require_package
 from train.launch.commands import TRAINS
 from train.launch.hydra_keys import SEARCH, is_of_hydra
-from train.launch.outcomes import Outcome
-from train.launch.sweeps import Sweep
-from train.launch.trials import Trial
+from train.launch.sweeps.outcomes import Outcome
+from train.launch.sweeps.sweep import Sweep
+from train.launch.sweeps.trials import Trial
 from train.ranks import world
 
 _WORDS = "bipe words"  # attribute of a study: what it searches, and what is the same in its trials

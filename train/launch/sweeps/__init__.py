@@ -1,0 +1,1 @@
+"""Sweeps (-m) and searches: trials, composed and checked before the first one runs."""
