@@ -1,7 +1,7 @@
 """Floating-point operations of a training step, and how many a device can do in a second.
 
-Those of a step are of its matrix products, two per multiply-add. Per token, with the width c, that of all heads a, vocabulary v, and p keys that a query sees on
-average:
+Those of a step are of its matrix products, two per multiply-add. Per token, with the width c, that
+of all heads a, vocabulary v, and p keys that a query sees on average:
 
     forward       2 x (weights of the blocks) + 4 p a per layer + 2 v c
     backward      twice that
