@@ -162,7 +162,7 @@ def test_the_short_looks_tell_what_all_rules_tell(words, change, between, ends):
     quick = detect(text)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(detection, "_is_line_without_signs", lambda evidence: False)
-        patch.setattr(detection.Evidence, "has_no_signs", False)
+        patch.setattr(detection, "_one_look_tells", lambda first: False)
         assert detect(text) == quick
 
 
