@@ -47,9 +47,7 @@ def train_tokenizer(config: Config) -> Path:
         tokenizer = trainer.build(lambda limit: _watched(corpus.texts(limit), meter))
         meter.finish(f"{tokenizer.vocab_size} pieces")
     seconds = time.monotonic() - began
-    measured = _measured(
-        tokenizer, corpus
-    )  # before writing, so that a written tokenizer is complete
+    measured = _measured(tokenizer, corpus)  # first: it may fail, and nothing be written then
     file.parent.mkdir(parents=True, exist_ok=True)
     write_whole(file.with_name(TOKENIZER_CONFIG), about)
     write_whole(file, tokenizer.json)  # last, so that a tokenizer is complete

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from train.report import palette
 from train.report.figures import lines as charts
-from train.report.figures.heatmaps import Histogram, heat_map, histograms, place
+from train.report.figures.heatmaps import heat_map
+from train.report.figures.histograms import Histogram, histograms, position_in_bins
 from train.report.formats import DAGGER
 
 STYLE = palette.Style(hue=0, dashed=True, shape="circle")
@@ -108,7 +109,7 @@ def test_cells_and_bars_show_every_number():
             tall.append(max(ys) - min(ys))
     assert tall == pytest.approx([tall[0], tall[0] / 2, tall[0] / 2], abs=1e-3)
     edges = (1, 2, 4, math.inf)
-    assert [place(v, edges) for v in (1, 1.5, 3, 9, 0)] == [0.0, 0.5, 1.5, 2.5, 0.0]
+    assert [position_in_bins(v, edges) for v in (1, 1.5, 3, 9, 0)] == [0.0, 0.5, 1.5, 2.5, 0.0]
 
 
 def test_a_family_shares_its_hue_and_no_two_models_look_alike():

@@ -9,7 +9,7 @@ from typing import Any
 from segmenters.wording import counted
 from train.report.content import Block, Cell, Figure, Heading, Html, Line, Table, Words, note
 from train.report.figures import Drawing
-from train.report.figures.heatmaps import Histogram, histograms
+from train.report.figures.histograms import Histogram, histograms
 from train.report.figures.lines import Lines, Series
 from train.report.formats import DAGGER, DASH, count, percent, short
 from train.report.palette import ordered_styles

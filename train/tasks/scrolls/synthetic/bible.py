@@ -19,15 +19,33 @@ _LETTERS = "ABCD"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VerseRetrieval(Synthetic):
-    """One verse of a numbered book, or of at most `characters` of neighbouring verses of it."""
+class _Verses(Synthetic):
+    """Questions on verses of the Bible. characters: maximum per document; None: a whole book."""
 
     characters: int | None
+
+    def asked(self, split: str) -> list[tuple[list[Verse], int]]:
+        """Return the verses that are asked for, as a book and the place in it, in drawn order."""
+        books, once = _books()
+        places = [
+            (book, at)
+            for book in self.shared_out(books, split)
+            for at, verse in enumerate(book)
+            if verse.text in once and len(verse.text) >= _SHORTEST
+        ]
+        self.draws("order", split).shuffle(places)
+        return places
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerseRetrieval(_Verses):
+    """One verse of a numbered book, or of neighbouring verses of it."""
+
     metric: ClassVar[Metric] = "f1"
 
     def drawn(self, split: str) -> Iterator[Unprompted]:
         documents: dict[str, str] = {}  # a whole book serves many questions: hold it once
-        for book, at in _asked(self, split):
+        for book, at in self.asked(split):
             lines = [f"{verse.chapter}:{verse.verse} {verse.text}\n" for verse in book]
             draw = self.draws("window", book[at].citation)
             text = within(lines, at, characters=self.characters, draw=draw)
@@ -40,17 +58,16 @@ class VerseRetrieval(Synthetic):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MultipleChoice(Synthetic):
+class MultipleChoice(_Verses):
     """Neighbouring verses as prose, and four verses of which one is among them, as in QuALITY.
 
-    The other three come from elsewhere in the same split. characters: maximum per document.
+    The other three come from elsewhere in the same split.
     """
 
-    characters: int | None
     metric: ClassVar[Metric] = "exact_match"
 
     def drawn(self, split: str) -> Iterator[Unprompted]:
-        questions = _asked(self, split)
+        questions = self.asked(split)
         others = [book[at].text for book, at in questions]
         for book, at in questions:
             draw = self.draws("options", book[at].citation)
@@ -71,18 +88,6 @@ class MultipleChoice(Synthetic):
                 document="".join(texts[first:last]).rstrip(),
                 output=book[at].text,
             )
-
-
-def _asked(task: Synthetic, split: str) -> list[tuple[list[Verse], int]]:
-    books, once = _books()
-    places = [
-        (book, at)
-        for book in task.shared_out(books, split)
-        for at, verse in enumerate(book)
-        if verse.text in once and len(verse.text) >= _SHORTEST
-    ]
-    task.draws("order", split).shuffle(places)
-    return places
 
 
 @cache
