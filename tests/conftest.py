@@ -1,6 +1,7 @@
 """Shared by all tests: shapes in the types are checked, golden data is found."""
 
 import functools
+import gc
 import inspect
 import os
 import signal
@@ -23,16 +24,17 @@ def sometimes(fn=None, *, typechecker):
     """Check the shapes of calls 1, 2, 4, 8 ... in each test: those of all take 2/3 of its time."""
     if fn is None:
         return functools.partial(sometimes, typechecker=typechecker)
-    checked = CHECKED(fn, typechecker=typechecker)
     if not inspect.isfunction(fn):
-        return checked
+        return CHECKED(fn, typechecker=typechecker)
+    # Made when it is needed: that takes longer than most calls, and inner functions are made often.
+    checked = functools.cache(lambda: CHECKED(fn, typechecker=typechecker))
 
     @functools.wraps(fn)
     def called(*args, **kwargs):
         if jaxtyping_config.jaxtyping_disable or torch.compiler.is_compiling():
             return fn(*args, **kwargs)
-        CALLS[fn] = count = CALLS[fn] + 1
-        return (fn if count & (count - 1) else checked)(*args, **kwargs)
+        CALLS[fn.__code__] = count = CALLS[fn.__code__] + 1
+        return (fn if count & (count - 1) else checked())(*args, **kwargs)
 
     return called
 
@@ -55,6 +57,12 @@ def pytest_collection_modifyitems(items):
     """Begin with the files of slow tests: a worker takes whole files, and none should come last."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+
+
+def pytest_collection_finish():
+    """Keep what was imported out of the collections of garbage, which took a third of a second."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

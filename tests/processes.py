@@ -2,17 +2,20 @@
 
     process = Popen([sys.executable, "-m", "train.cli", ...], cwd=..., env=..., stderr=PIPE)
     done = run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = run([sys.executable, "script.py", ...])
     found = together(function, *arguments)      on each of two ranks
 
 Popen and run are those of `subprocess`, and what they start is a process like any other, with a
 pid, pipes, a session, signals and a status of its own; it only starts in 0.05 s, not in 4. So do
-the ranks of a training that it starts.
+the ranks of a training that it starts, and whatever Python a forked process starts itself, or a
+program whose environment has VARIABLE: server().
 A variable that Python itself reads (PYTHONHASHSEED) has no effect; other programs start as ever.
 """
 
 import atexit
 import contextlib
 import functools
+import gc
 import importlib
 import json
 import os
@@ -38,6 +41,7 @@ IMPORTED = ("torch", "lightning", "hydra", "torch.distributed.fsdp", "torch.dist
             "train.commands.pretrain", "train.launch.composition", "train.launch.start",
             "train.launch.run")  # fmt: skip
 LIMIT_S = 300
+VARIABLE = "BIPE_TESTS_PROCESSES"
 _Popen = subprocess.Popen  # a test may put ours in its place
 
 
@@ -48,16 +52,19 @@ class Popen(subprocess.Popen):
 
     def _execute_child(self, *given):
         args, cwd, env, session = given[0], given[5], given[6], given[-2]
-        if list(args[:1]) != [sys.executable] or args[1] not in ("-m", "-c"):
+        python, *words = [args] if isinstance(args, str) else map(os.fspath, args)
+        words = words[words[:1] in (["-u"], ["-P"]) :]
+        if python != sys.executable or not (words[0] in ("-m", "-c") or Path(words[0]).is_file()):
             return super()._execute_child(*given)
         ends = given[10], given[13], given[15]  # of the pipes, for the child
         streams = [end if end != -1 else own for own, end in enumerate(ends)]
         self._status, told = os.pipe()
-        asked = {"words": [*map(os.fspath, args[1:])], "cwd": os.fspath(cwd or Path.cwd())}
-        asked |= {"env": dict(os.environ if env is None else env), "session": session}
-        server, message = _server(), json.dumps(asked).encode()
-        socket.send_fds(server, [message], [*streams, told])
-        self.pid = int(server.recv(64))
+        asked = {"words": words, "cwd": os.fspath(cwd or Path.cwd()), "session": session}
+        asked["env"] = {**(os.environ if env is None else env), VARIABLE: server()}
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
+            asking.connect(f"\0{server()}")
+            socket.send_fds(asking, [json.dumps(asked).encode()], [*streams, told])
+            self.pid = int(asking.recv(64))
         self._child_created = True
         os.close(told)
         self._close_pipe_fds(*given[10:16])
@@ -134,37 +141,51 @@ def _be_rank():
 
 
 @functools.cache
-def _server():
-    """Start the parent of all, which ends with this process; return the way to it."""
-    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+def server():
+    """Return the name of the parent of all; where there is none, start one that ends with us."""
+    if name := os.environ.get(VARIABLE):
+        return name
+    there, here = os.pipe()
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listening.bind(f"\0bipe-tests-{os.getpid()}")
+    listening.listen()
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     program = "from tests.processes import _serve; _serve()"
-    words = [sys.executable, "-c", program, str(there.fileno())]
-    quiet = {"stdin": subprocess.DEVNULL, "start_new_session": True}
-    with there:
-        server = _Popen(words, cwd=ROOT, env=environment, pass_fds=[there.fileno()], **quiet)
+    with listening:
+        ends = [listening.fileno(), there]
+        words = [sys.executable, "-c", program, *map(str, ends)]
+        quiet = {"stdin": subprocess.DEVNULL, "start_new_session": True}
+        parent = _Popen(words, cwd=ROOT, env=environment, pass_fds=ends, **quiet)
+    os.close(there)
 
     def end():  # its time and that of its children is then on our account
-        here.close()
-        server.wait()
+        os.close(here)
+        parent.wait()
 
     atexit.register(end)
-    return here
+    return f"bipe-tests-{os.getpid()}"
 
 
 def _serve():
     """Fork what is asked for, and pass on how each child ended."""
-    asking = socket.socket(fileno=int(sys.argv[1]))
+    listening, alive = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])
     for name in IMPORTED:
         importlib.import_module(name)
     assert len([*Path("/proc/self/task").iterdir()]) == 1, "a process with threads must not fork"
+    gc.freeze()
+    os.fsync = lambda _: None  # nobody pulls the plug
     ended, noted = os.pipe()
     os.set_blocking(noted, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(noted)
     children = {}  # the pipe for its status, by pid
     while True:
-        ready = select.select([asking, ended], [], [])[0]
+        ready = select.select([listening, alive, ended], [], [])[0]
+        if alive in ready:
+            for pid in children:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+            return
         if ended in ready:
             os.read(ended, 1 << 10)
             while children and (found := os.waitpid(-1, os.WNOHANG))[0]:
@@ -172,23 +193,21 @@ def _serve():
                 with contextlib.suppress(BrokenPipeError):  # nobody waits for it
                     os.write(told, str(found[1]).encode())
                 os.close(told)
-        if asking in ready:
+        if listening in ready:
+            asking = listening.accept()[0]
             message, streams, *_ = socket.recv_fds(asking, 1 << 20, 4)
-            if not message:
-                for pid in children:
-                    os.kill(pid, signal.SIGKILL)
-                    os.waitpid(pid, 0)
-                return
             mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
             if (pid := os.fork()) == 0:
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 signal.signal(signal.SIGINT, signal.default_int_handler)  # nohup and & ignore it
-                for each in (asking.detach(), ended, noted, streams.pop(), *children.values()):
+                ours = (listening.detach(), asking.detach(), alive, ended, noted)
+                for each in (*ours, streams.pop(), *children.values()):
                     os.close(each)
                 _finish(functools.partial(_become, json.loads(message) | {"mask": mask}, streams))
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            asking.send(str(pid).encode())
+            with asking:
+                asking.send(str(pid).encode())
             children[pid] = streams.pop()
             for each in streams:
                 os.close(each)
@@ -230,7 +249,7 @@ def _become(asked, streams):
 
 def _run_asked(asked):
     """Run the words; the ranks that they start are forked like this process itself."""
-    ranks.START = "fork"
+    ranks.START, subprocess.Popen = "fork", Popen
     os.chdir(asked["cwd"])
     os.environ.clear()
     os.environ.update(asked["env"])
@@ -238,10 +257,13 @@ def _run_asked(asked):
     sys.path[:0] = [asked["cwd"], *filter(None, path.split(os.pathsep))]
     importlib.invalidate_caches()
     signal.pthread_sigmask(signal.SIG_SETMASK, asked["mask"])
-    kind, what, *words = asked["words"]
-    sys.argv = [what if kind == "-m" else kind, *words]
+    kind, *words = asked["words"]
+    sys.argv = words if kind == "-m" else asked["words"]
     if kind == "-m":
-        runpy.run_module(what, run_name="__main__", alter_sys=True)
-    else:
+        runpy.run_module(words[0], run_name="__main__", alter_sys=True)
+    elif kind == "-c":
+        program = sys.argv.pop(1)
         sys.modules["__main__"] = main = ModuleType("__main__")
-        exec(compile(what, "<string>", "exec"), vars(main))
+        exec(compile(program, "<string>", "exec"), vars(main))
+    else:
+        runpy.run_path(kind, run_name="__main__")

@@ -15,11 +15,12 @@ from readme_renderer import markdown
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("bipe", "conf", "segmenters", "train")
-# Runs a command, and says where the packages are that it took.
+# Runs two commands, and says where the packages are that they took.
 RUN = """
-import sys, bipe, conf, segmenters, train, train.cli
+import bipe, conf, segmenters, train, train.cli
 print(*(package.__path__[0] for package in (bipe, conf, segmenters, train)), flush=True)
-sys.exit(train.cli.main(sys.argv[1:]))
+assert train.cli.main(["segment", "a.txt"]) == 0
+assert train.cli.main(["prepare", "experiment=smoke", "--cfg", "job"]) == 0
 """
 # What a developer's machine adds, or a package index has no use for.
 NOT_RELEASED = {"PKG-INFO", "setup.cfg"}
@@ -54,19 +55,14 @@ def test_a_wheel_holds_every_file_of_the_packages(unpacked):
 
 def test_commands_of_a_wheel_run_outside_of_the_checkout(unpacked, tmp_path):
     (tmp_path / "a.txt").write_text("One sentence. And another.\n")
-
-    def bipe(*words):
-        done = subprocess.run(
-            [sys.executable, "-c", RUN, *words], cwd=tmp_path, capture_output=True, text=True,
-            env=os.environ | {"PYTHONPATH": str(unpacked)},
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    said = bipe("segment", "a.txt")
-    assert "One sentence. \u2502And another." in said
-    assert said.splitlines()[0].split() == [str(unpacked / name) for name in PACKAGES]
-    assert "out: runs/smoke" in bipe("prepare", "experiment=smoke", "--cfg", "job")
+    done = subprocess.run(
+        [sys.executable, "-c", RUN], cwd=tmp_path, capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": str(unpacked)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "One sentence. \u2502And another." in done.stdout
+    assert done.stdout.splitlines()[0].split() == [str(unpacked / name) for name in PACKAGES]
+    assert "out: runs/smoke" in done.stdout
 
 
 @pytest.fixture(scope="module")

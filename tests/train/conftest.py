@@ -2,6 +2,7 @@
 
 import functools
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -13,9 +14,13 @@ from train.launch.run import run_command
 
 
 @pytest.fixture(scope="session", autouse=True)
-def no_home(tmp_path_factory):
-    """The caches of the hub belong to the tests; `datasets` reads this when it is first used."""
+def no_home_and_no_fsync(tmp_path_factory):
+    """The caches of the hub belong to the tests; `datasets` reads this when it is first used.
+
+    Thousands of files are written, and nobody pulls the plug; tests of fsync set their own.
+    """
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
         patch.setenv("HF_HOME", str(tmp_path_factory.mktemp("hub")))
         patch.setenv("HF_HUB_OFFLINE", "1")
         yield

@@ -1,7 +1,6 @@
 """Every callback of Lightning's, under a Trainer and in a command: right, or refused."""
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import callbacks
 from lightning.pytorch.loggers import CSVLogger
 
+from tests import processes
 from tests.train.studies import curve, pretrain, same_weights
 from tests.train.test_own_trainer import module_of, rows_of, same, trainer_of
 from train.errors import ConfigError
@@ -55,7 +55,7 @@ def test_the_table_has_all_callbacks():
 def test_the_report_of_a_profiler_is_shown_once(data, tmp_path):
     words = ("experiment=smoke", f"data={data}", f"out={tmp_path}", "steps=1")
     command = [sys.executable, "-m", "train.cli", "pretrain", *words, "+trainer.profiler=simple"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = processes.run(command, capture_output=True, text=True, check=True)
     assert done.stderr.count("FIT Profiler Report") == 1
 
 

@@ -102,7 +102,7 @@ def test_what_a_callback_of_one_rank_does_ends_all(stops, status, told, data, tm
     (tmp_path / "ender.py").write_text(ENDER)
     words = (f"data={data}", f"out={tmp_path}", "encoding=bipe_rope", *ODD, "trainer=ddp", *TWO)
     own = ("+callbacks.x._target_=ender.Ender", f"+callbacks.x.stops={stops}", "rows.micro_batch=1")
-    process = start(*words, *own, "allowed_targets=[ender]", cwd=tmp_path, real=True)
+    process = start(*words, *own, "allowed_targets=[ender]", cwd=tmp_path)
     err = process.communicate(timeout=LIMIT_S)[1]
     assert process.returncode == status, err
     assert told in re.sub(r"pid \d+", "pid N", err) and "Traceback" not in err

@@ -1,11 +1,10 @@
 """Our Lightning modules under a Trainer of the user's: the same weights, or one line that says why.
 
-The scripts of two processes are started as a user does it.
+The second process of a script is started as Lightning does it.
 """
 
 import os
 import re
-import subprocess
 import sys
 from datetime import timedelta
 from functools import partial
@@ -22,7 +21,7 @@ from torch.utils.data import DataLoader
 
 from bipe import DecoderConfig
 from bipe.checkpoint import load_model
-from tests.processes import PIPE, Popen
+from tests.processes import PIPE, Popen, run
 from tests.train.studies import pretrain, quiet_trainer
 from train.data.rows.choices import Curriculum, Mixture, Packing
 from train.data.rows.datamodule import LMDataModule
@@ -47,7 +46,7 @@ from bipe.checkpoint import load_model
 from train.data.rows.datamodule import LMDataModule
 from train.fit.module import LMModule, Training
 from train.fit.parallel.sharded import Sharded, full_state
-run, data, out, strategy = map(Path, sys.argv[1:])
+data, out = map(Path, sys.argv[1:])
 """
 
 
@@ -113,34 +112,37 @@ def test_a_script_trains_the_weights_of_the_command_and_resumes_its_checkpoints(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", ["ddp", "fsdp2"])
-def test_a_script_of_two_processes_trains_the_weights_of_the_command(strategy, data, tmp_path):
+def test_a_script_of_two_processes_trains_the_weights_of_the_command(data, tmp_path):
     two = ("trainer.accelerator=cpu", "trainer.devices=2", "trainer.precision=32-true")
-    words = (*WORDS, f"data={data}", f"out={tmp_path}", f"trainer={strategy}", *two)
-    command = [sys.executable, "-m", "train.cli", "pretrain", "experiment=smoke", *words]
-    with Popen(command, cwd=tmp_path, stderr=PIPE, text=True) as process:
-        assert process.wait(400) == 0, process.stderr.read()
+    for strategy in ("ddp", "fsdp2"):
+        words = (*WORDS, f"data={data}", f"out={tmp_path}/{strategy}", f"trainer={strategy}", *two)
+        command = [sys.executable, "-m", "train.cli", "pretrain", "experiment=smoke", *words]
+        with Popen(command, cwd=tmp_path, stderr=PIPE, text=True) as process:
+            assert process.wait(400) == 0, process.stderr.read()
     script = tmp_path / "script.py"
-    strategy = "'ddp'" if strategy == "ddp" else "Sharded()"
-    script.write_text(SCRIPT + f"""
-plain = LMModule.load_from_checkpoint(sorted((run / "checkpoints").glob("step=*.ckpt"))[-1]).hparams
-module = LMModule(plain["decoder"], plain["training"])
-rows = LMDataModule(folder=str(data), row_length=64, global_batch=4, micro_batch=2)
-trainer = lightning.Trainer(
-    max_steps=6, max_epochs=-1, accelerator="cpu", devices=2, strategy={strategy}, logger=False,
-    enable_checkpointing=False, enable_progress_bar=False, default_root_dir=out,
-)
-trainer.fit(module, rows)
-trainer.validate(module, rows, verbose=False)
-state = full_state(module.model)
-trained = load_model(run / "model")[0].state_dict()
-if trainer.is_global_zero:
-    assert all((state[name] == value).all() for name, value in trained.items())
-    print("equal")
+    script.write_text(SCRIPT + """
+for name, strategy in (("ddp", "ddp"), ("fsdp2", Sharded())):
+    run = out / name / "alibi"
+    last = sorted((run / "checkpoints").glob("step=*.ckpt"))[-1]
+    plain = LMModule.load_from_checkpoint(last).hparams
+    module = LMModule(plain["decoder"], plain["training"])
+    rows = LMDataModule(folder=str(data), row_length=64, global_batch=4, micro_batch=2)
+    trainer = lightning.Trainer(
+        max_steps=6, max_epochs=-1, accelerator="cpu", devices=2, strategy=strategy, logger=False,
+        enable_checkpointing=False, enable_progress_bar=False, default_root_dir=out,
+    )
+    trainer.fit(module, rows)
+    trainer.validate(module, rows, verbose=False)
+    state = full_state(module.model)
+    trained = load_model(run / "model")[0].state_dict()
+    if trainer.is_global_zero:
+        assert all((state[name] == value).all() for name, value in trained.items())
+        print(name, "equal")
 """)  # fmt: skip
-    words = [sys.executable, script, tmp_path / "alibi", data, tmp_path, "x"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=400, cwd=tmp_path)
-    assert done.returncode == 0 and "equal" in done.stdout, done.stderr
+    words = [sys.executable, script, data, tmp_path]
+    done = run(words, capture_output=True, text=True, timeout=400, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert {"ddp equal", "fsdp2 equal"} <= {*done.stdout.splitlines()}
 
 
 @pytest.mark.oldest_lightning

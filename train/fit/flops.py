@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 
@@ -101,6 +102,7 @@ def block_weights(decoder: DecoderConfig) -> int:
 # The most operations per second of a device: a GPU's are its maker's, a CPU's are measured
 
 
+@cache
 def peak_of(device: torch.device, *, bfloat16: bool) -> float | None:
     """Return the operations per second that a device can do at most; None if it is not known."""
     if device.type == "cuda":

@@ -61,6 +61,8 @@ def job(own, options):
 
 def srun(words):
     """Start the tasks; the output of each goes to a file of its own."""
+    from tests.processes import Popen
+
     own, environ = os.environ["STANDIN_JOB"], dict(os.environ)
     output = words[words.index("--output") + 1]
     while words[0].startswith("-"):
@@ -74,7 +76,7 @@ def srun(words):
             "SLURM_STEP_ID": "0",
         }
         with Path(output.replace("%j", own).replace("%t", str(rank))).open("a") as log:
-            tasks.append(subprocess.Popen(words, env=environ | named, stdout=log, stderr=log))
+            tasks.append(Popen(words, env=environ | named, stdout=log, stderr=log))
     write(own, "tasks", json.dumps([each.pid for each in tasks]))
     statuses = [each.wait() for each in tasks]
     remove(own, "tasks")

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests import processes
 from tests.train.studies import curve, losses, pretrain, same_weights
 from train.disk.files import read_numbers
 from train.fit import runs
@@ -36,6 +37,7 @@ def cluster(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv(processes.VARIABLE, processes.server())
     monkeypatch.setenv("STANDIN_SLURM", str(jobs))
     with socket.socket() as found:  # Lightning derives the port from the number of the job
         found.bind(("127.0.0.1", 0))
@@ -197,7 +199,7 @@ def test_processes_of_torchrun_and_of_srun_train_the_same_run(cluster, data, tmp
     for name, (start, environ) in starts.items():
         words = ("experiment=smoke", "rows.micro_batch=2", f"data={data}", f"out={tmp_path}")
         command = [*start, "-m", "train.cli", "pretrain", *words, f"name={name}"]
-        done = subprocess.run(command, env=os.environ | environ, capture_output=True, text=True)
+        done = processes.run(command, env=os.environ | environ, capture_output=True, text=True)
         told = done.stderr + "".join(path.read_text() for path in tmp_path.glob("*.out"))
         assert done.returncode == 0, told
         assert told.count(f"{name}  step 6/6  loss") == 1

@@ -3,8 +3,6 @@
 The names of runs hold what changes, in one order, the seed last.
 """
 
-import os
-
 import optuna
 import pytest
 from optuna.storages.journal import JournalFileBackend
@@ -51,9 +49,9 @@ def test_a_folder_that_is_taken_ends_a_sweep_before_it_starts(bipe, folders, tmp
     assert curve(tmp_path / "bipe_rope_seed1") == before
 
 
-def swept(*words, data, out, **how):
+def swept(*words, data, out):
     """Run a sweep in processes of its own; its exit status and what it said."""
-    process = start("-m", f"data={data}", f"out={out}", *words, cwd=out, **how)
+    process = start("-m", f"data={data}", f"out={out}", *words, cwd=out)
     err = process.communicate(timeout=LIMIT_S)[1]
     return process.returncode, err
 
@@ -74,13 +72,12 @@ def test_a_trial_that_fails_is_named_and_the_others_are_trained(data, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_trial_whose_process_is_killed_fails_the_sweep(data, tmp_path, monkeypatch):
+def test_a_trial_whose_process_is_killed_fails_the_sweep(data, tmp_path):
     """As the out-of-memory killer does it; a test optimizer kills what has its learning rate."""
     killed = ("optimizer._target_=tests.train.launch.killed.AdamW", "allowed_targets=[tests.]")
     here = ("hydra/launcher=submitit_local", "hydra.launcher.timeout_min=5")
     words = (*here, *killed, "optimizer.lr=1e-3,0.5", "steps=1")
-    monkeypatch.setenv("TYPED_BY", str(os.getpid()))
-    status, err = swept(*words, data=data, out=tmp_path, real=True)
+    status, err = swept(*words, data=data, out=tmp_path)
     assert status == 1, err
     assert "bipe: optimizer.lr=0.5: " in err and "bipe: 1 of 2 trials failed" in err
     assert (tmp_path / "bipe_rope_optimizer.lr=1e-3" / "model").exists()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import processes
 from tests.train.data.corpora import content
 from tests.train.data.preparing.disturbed import ROOT, run, write_corpus
 from train.data.preparing.engines import Local, Ray, Slurm
@@ -29,7 +30,12 @@ for task in range(int(first), int(last) + 1):
         subprocess.run(["bash", "-c", script], env=environ, stdout=log, stderr=log)
 print("Submitted batch job 7")
 """
-SRUN = '#!/bin/bash\nwhile [[ $1 == -* ]]; do [[ $1 == -n ]] && shift; shift; done\nexec "$@"\n'
+SRUN = """#!{python}
+import shutil, sys
+from tests.processes import run
+words = sys.argv[sys.argv.index("launch_pickled_pipeline") :]
+sys.exit(run([sys.executable, shutil.which(words[0]), *words[1:]]).returncode)
+"""
 
 
 @pytest.fixture
@@ -37,13 +43,17 @@ def cluster(tmp_path, monkeypatch):
     """A Slurm whose jobs run here, one after the other, at once."""
     folder = tmp_path / "bin"
     folder.mkdir()
-    programs = {"sbatch": SBATCH.format(python=sys.executable), "srun": SRUN}
+    programs = {
+        "sbatch": SBATCH.format(python=sys.executable),
+        "srun": SRUN.format(python=sys.executable),
+    }
     programs |= {"scontrol": "#!/bin/bash\necho here\n", "squeue": "#!/bin/bash\n"}
     for name, text in programs.items():
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv(processes.VARIABLE, processes.server())
     monkeypatch.setenv("SEEN", str(tmp_path / "seen"))
     return tmp_path
 
