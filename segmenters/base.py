@@ -86,8 +86,6 @@ UNCLOSED: Final = "unclosed comment, string or quotation"
 
 def shares_of(segmenter: Segmenter, rules: Mapping[str, int], length: int) -> dict[str, int]:
     """Return the characters by the rule that cut them; those of no rule are the segmenter's."""
-    if not rules:
-        return {type(segmenter).__name__: length} if length else {}
     rest = length - sum(rules.values())
     return {**rules, **({type(segmenter).__name__: rest} if rest > 0 else {})}
 

@@ -98,6 +98,8 @@ _LANGUAGE_BY_SUFFIX, _LANGUAGE_BY_FILE, _ALIASES = (
     _by(_LANGUAGES, field) for field in ("suffixes", "files", "names")
 )
 _BY_SUFFIX, _BY_FILE, _BY_NAME = (_by(_ROUTES, field) for field in ("suffixes", "files", "names"))
+_BY_SUFFIX = dict.fromkeys(_LANGUAGE_BY_SUFFIX, "code") | _BY_SUFFIX
+_BY_FILE = dict.fromkeys(_LANGUAGE_BY_FILE, "code") | _BY_FILE
 _BY_SET = {_NOT_A_NAME.sub("", name): route for name, route in _by(_ROUTES, "sets").items()}
 # Behind the name of a data set: its owner or configuration, or the buckets of CCNet
 # ("c4/en", "cc_en_head").
@@ -139,9 +141,7 @@ def language_of_script(text: str) -> str | None:
 
 def route_of_file(name: str, suffix: str) -> str | None:
     """Return the route of a file name in lower case, by the whole name or by its suffix."""
-    if route := _BY_FILE.get(name) or _BY_SUFFIX.get(suffix):
-        return route
-    return "code" if name in _LANGUAGE_BY_FILE or suffix in _LANGUAGE_BY_SUFFIX else None
+    return _BY_FILE.get(name) or _BY_SUFFIX.get(suffix)
 
 
 def route_of_language(name: str, *, is_code: bool) -> str | None:

@@ -56,6 +56,9 @@ class Decision(NamedTuple):
         return f"{self.route} (by {self.by}{f': {self.said}' if self.said else ''})"
 
 
+_DEFAULT: Final = Decision("prose", "default")
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Auto(Segmenter):
     """Cuts each document by the segmenter of its kind; `granularity` of code as in `Mixed`.
@@ -133,7 +136,7 @@ def decide(
         return Decision(_looked_into(text), "kind", kind)
     if seen := detect(text):
         return Decision(seen.kind, "looks", str(seen))
-    return Decision(_KINDS[kind], "kind", kind) if kind in _KINDS else Decision("prose", "default")
+    return Decision(_KINDS[kind], "kind", kind) if kind in _KINDS else _DEFAULT
 
 
 def _of_fields(

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from segmenters.align import DOCUMENT, Anchors, mark
-from segmenters.base import Cuts, Segmenter, SegmenterError, shares_of, tallied
+from segmenters.base import Cuts, Segmenter, SegmenterError, tallied
 from segmenters.wording import counted
 from train.data.preparing.duplicates import hash_of, store_hashes
 from train.data.preparing.kept import KeptDocuments, placed_fields
@@ -168,7 +168,7 @@ class PartWriter(ExitStack):
             raise fault.in_document(document.id) from fault
         if text and chosen is not self.source.segmenter:
             self.chosen.put(name, 1, len(text))
-        self.done.add(shares_of(chosen, rules, len(text)))
+        self.done.add(chosen, rules, len(text))
         return levels
 
     def _require_tiled(

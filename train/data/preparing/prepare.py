@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from segmenters.align import SEGMENT, mark
-from segmenters.base import shares_of, tallied
+from segmenters.base import tallied
 from segmenters.fields import KNOWN_FIELDS, NESTING_FIELDS
 from segmenters.wording import counted
 from train import stop
@@ -244,7 +244,7 @@ def _sampled(
         chosen = source.segmenter_of(document)
         with tallied() as rules:
             levels = source.kept.around(chosen).levels_of_tokens(document.text, anchors)
-        done.add(shares_of(chosen, rules, len(document.text)))
+        done.add(chosen, rules, len(document.text))
         marks = mark(anchors, levels)
         tokens += len(ids) + 1  # the end of the document
         for level in range(len(names)):

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmenters.align import SEGMENT
-from segmenters.base import Cuts
+from segmenters.base import Cuts, Segmenter, shares_of
 from segmenters.show import Distribution
 from segmenters.wording import counted
 from train.data.reading.documents import BROKEN, REPLACEMENT, Document, Reader
@@ -131,16 +131,21 @@ class Shares:
     def __init__(self) -> None:
         self.counts: dict[str, list[int]] = {}
 
-    def add(self, characters: Mapping[str, int]) -> None:
-        for name, size in characters.items():
-            self.put(name, 1, size)
+    def add(self, segmenter: Segmenter, rules: Mapping[str, int], size: int) -> None:
+        """Count a text of this size that a segmenter cut, some of it by rules that it `tally`s."""
+        if rules:
+            for name, characters in shares_of(segmenter, rules, size).items():
+                self.put(name, 1, characters)
+        elif size:  # as most texts
+            self.put(type(segmenter).__name__, 1, size)
 
     def merge(self, state: Mapping[str, Sequence[int]]) -> None:
         for name, (documents, size) in state.items():
             self.put(name, documents, size)
 
     def put(self, name: str, documents: int, size: int) -> None:
-        counts = self.counts.setdefault(name, [0, 0])
+        if (counts := self.counts.get(name)) is None:
+            counts = self.counts[name] = [0, 0]
         counts[0] += documents
         counts[1] += size
 
