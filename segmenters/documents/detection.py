@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from segmenters.documents import detection_table as table
-from segmenters.documents.evidence import LEAST_CODE, LEAST_VISIBLE, Evidence, joined
+from segmenters.documents.evidence import LEAST_CODE, LEAST_JOINTS, LEAST_VISIBLE, Evidence, joined
 from segmenters.documents.signs import Sign
 
 _HEAD = 20_000  # characters that are read
@@ -40,8 +40,8 @@ class Rule(NamedTuple):
 
 def detect(text: str) -> Detection | None:
     """Return the kind of a text and the rule that decided it; None for prose."""
-    evidence = Evidence(text.removeprefix("\ufeff")[:_HEAD])
-    if _is_line_without_signs(evidence) or _begins_as_prose(evidence):
+    head = text.removeprefix("\ufeff")[:_HEAD]
+    if _is_line_without_signs(head) or _begins_as_prose(evidence := Evidence(head)):
         return None
     has_no_sign = evidence.unfenced is evidence and not table.ALL.may_match(evidence)
     for name, kind, when in _OF_NO_SIGN if has_no_sign else RULES:
@@ -121,26 +121,29 @@ def _one_look_tells(first: Evidence) -> bool:
     )
 
 
-def _is_line_without_signs(evidence: Evidence) -> bool:
+def _is_line_without_signs(text: str) -> bool:
     """Return True only for one line of which no rule holds.
 
-    So are most documents of one line, which are known in a tenth of the time.
+    So are most documents of one line, which are known in a tenth of the time: what is counted in a
+    text is asked for only where it may decide.
     """
-    text = evidence.text
     match = table.FIRST_OF_LINE.match(text)
     if match is None or table.WITHOUT_SIGNS.fullmatch(text) is None:
         return False
-    first = (match[1] or "").upper()
-    if evidence.is_packed or (
-        first in table.READ_FIRST
-        and (not first.isalpha() or any(sign.search(evidence) is not None for sign in table.ALL))
-    ):
+    if text.count(";") >= LEAST_JOINTS:
         return False
+    first, lower = (match[1] or "").upper(), text.lower()
     if (first in table.AT_START or not first.isalpha()) and table.ALL.at_start.match(text):
         return False
-    if _answer(evidence) is not None or _conclusion(evidence) is not None:
-        return False
-    return len(text) - text.count(" ") < LEAST_VISIBLE or evidence.is_worded
+    if first in table.READ_FIRST:
+        evidence = Evidence(text)
+        if not first.isalpha() or any(sign.search(evidence) is not None for sign in table.ALL):
+            return False
+    if first.lower() in table.CONCLUDING or any(map(lower.__contains__, table.OF_ANSWERS)):
+        evidence = Evidence(text)
+        if _answer(evidence) is not None or _conclusion(evidence) is not None:
+            return False
+    return len(text) - text.count(" ") < LEAST_VISIBLE or Evidence(text).is_worded
 
 
 _LEAST_SAID = 5  # lines that name who speaks

@@ -25,7 +25,7 @@ _SHARE_OF_DENSE = 0.15  # of all lines
 
 # `is_packed`:
 _SHARE_OF_JOINTS = 0.025  # of the characters are semicolons and braces
-_LEAST_PACKED = 1000  # characters; a shorter text counts as one of so many
+LEAST_JOINTS = 25  # of these
 
 # `is_code`:
 _MOST_CODE = 0.25  # of code is running text, without comments
@@ -170,7 +170,7 @@ class Evidence(Head):
     @Asked
     def is_packed(self) -> bool:
         """Return whether it holds code on few lines."""
-        return self.joints >= _SHARE_OF_JOINTS * max(len(self.text), _LEAST_PACKED)
+        return self.joints >= max(LEAST_JOINTS, _SHARE_OF_JOINTS * len(self.text))
 
     @Asked
     def is_code(self) -> bool:
