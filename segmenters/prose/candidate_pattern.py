@@ -13,20 +13,20 @@ import re
 from functools import lru_cache
 
 from segmenters.prose.signs import (
-    AGAIN,
-    APART,
     BULLETS,
     CLOSERS,
     CONTINUES,
     CONTINUES_STRONG,
     DIVIDERS,
-    EITHER,
     ELLIPTIC,
     EMOJI,
     FACES,
-    LATE,
+    GERMAN_CLOSERS,
     LINE_ENDS,
+    OPEN_OR_CLOSE,
     PLAIN,
+    SPACED_ANGLES,
+    SPACED_CLOSERS,
     STRONG,
 )
 
@@ -41,7 +41,9 @@ _NOTE = (
 # ";" is the Greek question mark, ":" is also typed for the Armenian full stop, and two word spaces
 # for that of Ethiopia.
 _GREEK = "\u0370-\u03ff\u1f00-\u1fff"
-_BY_SCRIPT = f"(?<=[{_GREEK}];)|(?<=[{_GREEK}][{EITHER})];)|(?<=[\u0531-\u0587]:)|(?<=\u1361\u1361)"
+_BY_SCRIPT = (
+    f"(?<=[{_GREEK}];)|(?<=[{_GREEK}][{OPEN_OR_CLOSE})];)|(?<=[\u0531-\u0587]:)|(?<=\u1361\u1361)"
+)
 _T, _P, _C, _D = map(re.escape, (PLAIN + STRONG, PLAIN, CLOSERS, DIVIDERS))
 _S = STRONG.replace("\uff0e", "")  # is in numbers as well
 # Two low commas may open a quotation in tokenised text.
@@ -76,12 +78,12 @@ def _lanes(closers: str, opens: str) -> str:
         # White space, then an ASCII character that is no part of a note or quote.
         rf"|(?<=[{_P}])[{_P}{closers}]*+(?P<simple>\s++)(?=[!#-&(-Z\\-~])"
         # Nothing after it that needs a second look.
-        rf"|(?<=[{_S}])[{_S}]*+(?P<always>\s*+)(?=[^{_GO_ON_STRONG}{_C}{EMOJI}\s\[{LATE}])|"
+        rf"|(?<=[{_S}])[{_S}]*+(?P<always>\s*+)(?=[^{_GO_ON_STRONG}{_C}{EMOJI}\s\[{GERMAN_CLOSERS}])|"
     )
 
 
 LANES = _lanes(_C, "")
-WIDE_LANES = _lanes(re.escape("".join(sorted({*CLOSERS} - {*EITHER}))), "(\"'")
+WIDE_LANES = _lanes(re.escape("".join(sorted({*CLOSERS} - {*OPEN_OR_CLOSE}))), "(\"'")
 
 
 def _candidate(first: str, by_script: str, lanes: str) -> re.Pattern[str]:
@@ -92,8 +94,9 @@ def _candidate(first: str, by_script: str, lanes: str) -> re.Pattern[str]:
     """
     return re.compile(
         rf"[{_T}{LINE_ENDS}{BULLETS}{_D}()>{first}]"
-        rf"(?:{lanes}(?:(?<=[{_T}]){by_script})[{_T}{_C}{LATE}]*+"
-        rf"(?P<spaced>(?:(?: ''|[ \u00a0\u202f][{APART}'])(?:[ \u00a0\u202f][{AGAIN}]){{0,2}}+)?+)"
+        rf"(?:{lanes}(?:(?<=[{_T}]){by_script})[{_T}{_C}{GERMAN_CLOSERS}]*+"
+        rf"(?P<spaced>(?:(?: ''|[ \u00a0\u202f][{SPACED_CLOSERS}'])"
+        rf"(?:[ \u00a0\u202f][{SPACED_ANGLES}]){{0,2}}+)?+)"
         rf"(?P<note>(?: ?\[\d{{1,3}}\])*+(?:{_NOTE})?+)"
         rf"(?P<emoji>(?:[ \u00a0]*+[{EMOJI}]++)*+)(?P<gap>\s*+)"
         rf"|(?<=[{LINE_ENDS}])(?:(?=\s)|(?<=\u2029))(?P<lines>\s*+)"

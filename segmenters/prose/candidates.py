@@ -119,14 +119,14 @@ def _table(size: int) -> npt.NDArray[np.uint8]:
         _SQUARE: "[",
         _SPACE: " ",
         _COMMA: ",",
-        _OTHER: signs.CLOSERS + signs.LATE,
+        _OTHER: signs.CLOSERS + signs.GERMAN_CLOSERS,
         _QUOTE: "\"'\u2019\u201d]",
         _WIDE: _chars((0x3001, 0x9FFF), (0xF900, 0xFAFF), (0xFF01, 0xFFEF)),
         _THAI: _chars((0x0E01, 0x0EDF)),
         _OPENER: "`*\u2018\u201e\u00ab",
         _TERMINATOR: signs.PLAIN + signs.STRONG,
         _WIDE_TERMINATOR: "".join(filter(signs.WIDE.match, signs.PLAIN + signs.STRONG)),
-        _RARE: "".join(filter(signs.is_rare, signs.MAYBE_RARE.findall(first))),
+        _RARE: "".join(c for c in signs.MAYBE_RARE.findall(first) if signs.usual(c) != c),
         _PERIOD: ".",
         _EXCLAMATION: "!",
         _QUESTION: "?",
@@ -187,7 +187,7 @@ def candidates(text: str, position: int, *, foreseen: Foresight, lanes: bool) ->
     size, plain = len(text) - position, text.isascii()
     starts, places, sure = None, array("q"), array("q")
     if size < LONG:
-        special = not plain and signs.SPECIAL.search(text) is not None
+        special = not plain and signs.RARE_WIDE_OR_THAI.search(text) is not None
         text = signs.usual(text) if special else text
         wide, pauses = special and signs.WIDE.search(text) is not None, special
     else:

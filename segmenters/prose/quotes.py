@@ -31,7 +31,7 @@ _CLOSE_APART = frozenset("\u2019\u00bb\u203a")
 # What opens a quotation with a space behind it has that space in `Quotes.open`; these close others
 # of their kind only if both are apart.
 _ALIKE = frozenset(('"', "\u201d", "'", "''"))
-_RUN = re.escape(signs.PLAIN + signs.STRONG + signs.CLOSERS + signs.LATE)
+_RUN = re.escape(signs.PLAIN + signs.STRONG + signs.CLOSERS + signs.GERMAN_CLOSERS)
 # How many signs of a run are read.
 MOST = 16
 _SINGLE = re.escape("".join(sign for sign in _SIGNS if sign not in ("`", ",", "''")))
@@ -93,7 +93,9 @@ class Quotes:
         `wide`: whether there may be Chinese or Japanese before it.
         """
         strong = self.text[start] in _STRONG
-        opening = _SINGLE if wide and is_wide(self.text, start) else signs.LATE if strong else ()
+        opening = signs.GERMAN_CLOSERS if strong else ""
+        if wide and is_wide(self.text, start):
+            opening = _SINGLE
         for match in QUOTE.finditer(self.text, start, stop) if opening else ():
             self.read(match.start())
             if (

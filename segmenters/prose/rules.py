@@ -31,7 +31,8 @@ from segmenters.prose.endings.doubt import (
 from segmenters.prose.endings.foresight import Foresight, foresight
 from segmenters.prose.endings.habits import Habits
 from segmenters.prose.endings.language import ANY
-from segmenters.prose.endings.table import ENDS, is_bracketed
+from segmenters.prose.endings.predicates import is_bracketed
+from segmenters.prose.endings.table import ENDS
 from segmenters.prose.line_ends import openings
 from segmenters.prose.quotes import Quotes
 from segmenters.prose.signs import BULLETS, ELLIPTIC, RARE, STRONG

@@ -35,13 +35,13 @@ from segmenters.prose.endings.language import ANY, code_of
 from segmenters.prose.line_ends import KINDS, WRAPPED, LineEnds, sections
 from segmenters.prose.quotes import MOST, QUOTE, Quotes
 from segmenters.prose.signs import (
-    AGAIN,
-    APART,
     CLOSERS,
     DIVIDERS,
     EMOJI,
-    LATE,
+    GERMAN_CLOSERS,
     PLAIN,
+    SPACED_ANGLES,
+    SPACED_CLOSERS,
     STRONG,
     usual,
 )
@@ -55,19 +55,19 @@ _CONTEXT = 512
 _LONGEST = 8 * _CONTEXT
 
 _RUN, _DIVIDER = re.escape(PLAIN + STRONG + CLOSERS), re.escape(DIVIDERS)
-_OTHERS = "".join(sorted({*APART} - {*AGAIN}))
+_OTHERS = "".join(sorted({*SPACED_CLOSERS} - {*SPACED_ANGLES}))
 # Where a scan may resume. Each look-behind is text that no candidate can extend any further.
 _RESUME = re.compile(
-    rf"[^{_RUN}{LATE}{EMOJI}{_DIVIDER}\s\d\[]"
+    rf"[^{_RUN}{GERMAN_CLOSERS}{EMOJI}{_DIVIDER}\s\d\[]"
     # After white space a candidate continues only with quotes, notes and emoji, with a single space
     # before a quote or note.
-    rf"|(?<=\s)[^\s'{APART}\[{EMOJI}]"
-    rf"|(?<=\s\s)['{APART}\[]|(?<=[^\S \u00a0\u202f])['{APART}\[]"
+    rf"|(?<=\s)[^\s'{SPACED_CLOSERS}\[{EMOJI}]"
+    rf"|(?<=\s\s)['{SPACED_CLOSERS}\[]|(?<=[^\S \u00a0\u202f])['{SPACED_CLOSERS}\[]"
     rf"|(?<=[^\S \u00a0])[{EMOJI}]"
     # One quote, doubled or not, and up to two angles.
-    rf"|(?<=\s')[^\s'\[{EMOJI}]|(?<=\s'')[^\s\[{EMOJI}]|(?<=\s[{APART}])[^\s\[{EMOJI}]"
-    rf"|(?<=\s''\s)['{_OTHERS}]|(?<=\s['{APART}]\s)['{_OTHERS}]"
-    rf"|(?<=\s[{AGAIN}]\s[{AGAIN}]\s[{AGAIN}]\s)[{AGAIN}]"
+    rf"|(?<=\s')[^\s'\[{EMOJI}]|(?<=\s'')[^\s\[{EMOJI}]|(?<=\s[{SPACED_CLOSERS}])[^\s\[{EMOJI}]"
+    rf"|(?<=\s''\s)['{_OTHERS}]|(?<=\s['{SPACED_CLOSERS}]\s)['{_OTHERS}]"
+    rf"|(?<=\s[{SPACED_ANGLES}]\s[{SPACED_ANGLES}]\s[{SPACED_ANGLES}]\s)[{SPACED_ANGLES}]"
     # A note is up to three digits in brackets, or right behind a run; emoji come last; dividers mix
     # with nothing.
     rf"|(?<![\[\d{_RUN}])\d|(?<=\d\d\d)\d|\[(?=\D)|(?<=[{EMOJI}])[^\s{EMOJI}]"
@@ -77,14 +77,14 @@ _RESUME = re.compile(
 # is what extends a run of terminators, emoji or notes. (Some emoji are capital letters.)
 _GOES_ON = rf"\[{EMOJI}{re.escape(PLAIN + STRONG)}"
 _CAPITALS = "\U0001f100-\U0001f189"
-_QUOTED_RUN = _RUN + LATE
+_QUOTED_RUN = _RUN + GERMAN_CLOSERS
 _CONCEIVABLE = re.compile(
     rf"(?<=\s)[^\s{_GOES_ON}]|(?<=[^\S \u00a0])[{_GOES_ON}]|(?<=\s\s)[{_GOES_ON}]"
     rf"|(?<=\s)[{_CAPITALS}]"
     rf"|(?<=[{_QUOTED_RUN}{EMOJI}])[^\s\[{_QUOTED_RUN}{EMOJI}]|(?<=[{EMOJI}])[{_QUOTED_RUN}]"
     rf"|(?<![{_QUOTED_RUN}]{{{MOST}}})(?<=[{_QUOTED_RUN}])[{_QUOTED_RUN}]"
 )
-_WEAK_RUN = re.escape("".join(sorted({*PLAIN, *CLOSERS, *LATE} - {"\u201d"})))
+_WEAK_RUN = re.escape("".join(sorted({*PLAIN, *CLOSERS, *GERMAN_CLOSERS} - {"\u201d"})))
 _ONE_KIND = re.compile(rf"\s++|[{_RUN}]++|[{_WEAK_RUN}]++|[{EMOJI}]++|[{_DIVIDER}]++")
 
 

@@ -36,24 +36,32 @@ RARE = re.compile(
     "\U00016af5\U00016b37\U00016b38\U00016b44\U00016d6e\U00016d6f\U00016e98\U0001bc9f"
     "\U0001da88]"
 )
-# Closes after a terminator and belongs to its sentence. German closes with either guillemet, and
-# with what opens in English (LATE); * and _ are Markdown's.
+# Closing quotes and brackets of Chinese and Japanese; these two brackets quote nothing.
+WIDE_BRACKETS = "\u3015\uff3d"
+WIDE_CLOSERS = (
+    "\u300d\u300f\uff09\u3011\u300b\u3009" + WIDE_BRACKETS + "\uff02\u301e\u301f\uff63\ufe42\ufe44"
+)
+# Closes after a terminator and belongs to its sentence; * and _ are Markdown's.
 CLOSERS = (
     "\"'`)]}*_\u2019\u201d\u00bb\u00ab\u203a\u2039"
-    "\u300d\u300f\uff09\u3011\u300b\u3009\u3015\uff3d\uff02\u301e\u301f\uff63\ufe42\ufe44"
-    "\u00b9\u00b2\u00b3\u2070\u2074\u2075\u2076\u2077\u2078\u2079"
+    + WIDE_CLOSERS
+    + "\u00b9\u00b2\u00b3\u2070\u2074\u2075\u2076\u2077\u2078\u2079"
     # Without width: spaces, and marks that tell a direction of writing.
     "\u200b\u200e\u200f\u2060\ufeff"
 )
-LATE = "\u201c\u2018"
+# Closes in German what opens in English.
+GERMAN_CLOSERS = "\u201c\u2018"
 # Scripts written without spaces but Thai: there quotes that touch text at both sides may open.
 WIDE = re.compile("[\u3001-\u9fff\uf900-\ufaff\uff01-\uffef\U00020000-\U0003ffff]")
-# What a text may have to be read in another way than most.
-SPECIAL = re.compile(f"{MAYBE_RARE.pattern}|{WIDE.pattern}|[\u0e01-\u0edf]")
-EITHER = "\"'\u2019\u201d\u00bb\u00ab\u203a\u2039\uff02"
+# One of these is in each text that is read in another way than most: a rare sign, a script without
+# spaces, Thai or Lao.
+RARE_WIDE_OR_THAI = re.compile(f"{MAYBE_RARE.pattern}|{WIDE.pattern}|[\u0e01-\u0edf]")
+# Closers that open, too, in some language.
+OPEN_OR_CLOSE = "\"'\u2019\u201d\u00bb\u00ab\u203a\u2039\uff02"
 # What may close a quotation with white space before it, as in tokenised text.
-APART = '\u00bb"\u201d\u201c\u203a'
-AGAIN = "\u00bb\u203a"
+SPACED_CLOSERS = '\u00bb"\u201d\u201c\u203a'
+# Of these, what may come again behind another one, with white space before it.
+SPACED_ANGLES = "\u00bb\u203a"
 BULLETS = "\u2022\u2023\u2043"
 # Emoji follow the sentence that they comment on; a face ends one that has no terminator.
 EMOJI = "\u2600-\u26ff\u2763-\u2767\u2b50\u200d\ufe0f\U0001f000-\U0001faff"
@@ -64,14 +72,9 @@ LINE_ENDS = "\n\r\u2028\u2029"
 
 # What may not start a sentence: it continues or closes the one before.
 CONTINUES = frozenset(",;:)]}%/\u2116" + PLAIN + STRONG + "\u201d\uff0c\u3001\uff1b\uff1a")
-CONTINUES_STRONG = CONTINUES | frozenset(
-    "\u300d\u300f\u300b\u3009\uff09\u3011\u301e\u301f\uff63\ufe42\ufe44"
+CONTINUES_STRONG = CONTINUES | (
+    frozenset(WIDE_CLOSERS) - frozenset(WIDE_BRACKETS) - frozenset(OPEN_OR_CLOSE)
 )
-
-
-def is_rare(char: str) -> bool:
-    """Return whether a character is read as another one."""
-    return char != usual(char)
 
 
 def usual(text: str) -> str:
