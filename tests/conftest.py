@@ -42,6 +42,8 @@ def sometimes(fn=None, *, typechecker):
 # Before anything imports bipe: every annotated shape is checked in every test.
 jaxtyping.jaxtyped = sometimes
 jaxtyping.install_import_hook("bipe", "beartype.beartype")
+# Lightning asks for the names of callers; their source, which it does not read, takes 0.3 s.
+inspect.stack = functools.partial(inspect.stack, 0)
 # No limit on the time of an example: machines are shared. `make fuzz` takes the long profile.
 hypothesis.settings.register_profile("bipe", deadline=None, max_examples=25)
 hypothesis.settings.register_profile("long", deadline=None, max_examples=400)

@@ -17,6 +17,7 @@ import contextlib
 import functools
 import gc
 import importlib
+import inspect
 import json
 import os
 import pickle
@@ -174,6 +175,7 @@ def _serve():
     assert len([*Path("/proc/self/task").iterdir()]) == 1, "a process with threads must not fork"
     gc.freeze()
     os.fsync = lambda _: None  # nobody pulls the plug
+    inspect.stack = functools.partial(inspect.stack, 0)  # torch's agent asks for names alone, often
     ended, noted = os.pipe()
     os.set_blocking(noted, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)

@@ -70,23 +70,27 @@ def recomputed(run, data, count):
 
 
 def test_what_is_written_is_the_most_likely_by_the_segmenter_of_the_data(run, data, write):
-    status, out, err = write("generate.temperature=0", "generate.max_new=12")
+    words = ("generate.temperature=0", "generate.max_new=30")
+    status, out, err = write(*words)
     assert status == 0
-    tokenizer, ids = recomputed(run, data, 12)
+    tokenizer, ids = recomputed(run, data, 30)
     pieces = tokenizer.pieces()
     assert out == b"".join(pieces[id] for id in ids).decode() + "\n"
-    assert "12 written" in err and "(1 ended at generate.max_new)" in err
+    assert "30 written" in err and "(1 ended at generate.max_new)" in err
+    stop = out[3:5]  # which ends the text
+    _, ended, err = write(*words, f"generate.stop=['{stop}']")
+    assert ended == out[: out.index(stop)] + "\n"
+    assert "(1 ended at a stop)" in err
 
 
-@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
-def test_the_prompt_comes_from_a_key_a_file_or_standard_input(write, end, tmp_path, monkeypatch):
+def test_the_prompt_comes_from_a_key_a_file_or_standard_input(write, tmp_path, monkeypatch):
     """The last line end of a file is no part of it."""
     words = ("generate.max_new=9", "seed=5")
     _, out, _ = write(*words)
-    (tmp_path / "prompt.txt").write_bytes((PROMPT + end).encode())
-    assert write(*words, "--file", str(tmp_path / "prompt.txt"), prompt=None)[1] == out
-    typed = io.TextIOWrapper(io.BytesIO((PROMPT + end).encode()))
-    monkeypatch.setattr(sys, "stdin", typed)
+    for end in ("", "\n", "\r\n"):
+        (tmp_path / "prompt.txt").write_bytes((PROMPT + end).encode())
+        assert write(*words, "--file", str(tmp_path / "prompt.txt"), prompt=None)[1] == out
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"{PROMPT}\r\n".encode())))
     assert write(*words, prompt=None)[1] == out
     assert write(*words[:1], "seed=6")[1] != out
 
@@ -115,15 +119,6 @@ def test_samples_differ_and_the_first_is_the_one_alone(write):
     texts = [row.partition("\n")[2] for row in shown]
     assert texts[0] == alone
     assert len(set(texts)) > 1
-
-
-def test_a_stop_string_ends_the_text(write):
-    words = ("generate.temperature=0", "generate.max_new=30")
-    _, free, _ = write(*words)
-    stop = free[3:5]
-    _, out, err = write(*words, f"generate.stop=['{stop}']")
-    assert out == free[: free.index(stop)] + "\n"
-    assert "(1 ended at a stop)" in err
 
 
 def test_a_checkpoint_writes_as_the_model_of_its_step(write, run, tmp_path):
