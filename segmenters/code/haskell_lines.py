@@ -57,8 +57,8 @@ def item_ends(text: str) -> Cuts:
         start, place = place, match.end()
         kind = match.lastgroup
         if kind == "nested":
-            place = reader.comment_end(text, start)
-            kind = "comment" if place > start + 2 else "odd"
+            closed = reader.comment_end(text, start)
+            kind, place = ("odd", place) if closed is None else ("comment", closed)
         if kind == "end":
             reader.end_line(place)
         elif kind == "space":
@@ -91,15 +91,15 @@ class _Reader:
     fresh: bool = True  # no code yet in this line
     broken: bool = False  # a comment had no end
 
-    def comment_end(self, text: str, start: int) -> int:
-        """Return the end of the comment that starts here, or of its opening if it never closes."""
+    def comment_end(self, text: str, start: int) -> int | None:
+        """Return the end of the comment that starts here; None if it never closes."""
         depth = 0
         for match in _COMMENT_END.finditer(text, start) if not self.broken else ():
             depth += 1 if match[0] == "{-" else -1
             if not depth:
                 return match.end()
         self.broken = True
-        return start + 2
+        return None
 
     def end_line(self, place: int) -> None:
         self.held.append(place)

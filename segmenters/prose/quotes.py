@@ -40,7 +40,6 @@ QUOTE = re.compile(
     rf"[\n`,{_SINGLE}](?!(?<=[A-Za-z0-9]['\u2019])[A-Za-z0-9])(?:(?<=\n)[ \t\r]*+(?P<blank>\n)"
     rf"|(?<![{_RUN}]{{{MOST}}}.)(?:(?<=[{_SINGLE}])|(?<=``)|(?<=,,)))"
 )
-_STRONG = frozenset(signs.STRONG)
 _LEADS = frozenset("([{:\u2014\u2013-/\uff08\uff1a\u3010")
 _FOLLOWS = frozenset(",.;:!?)]}\uff0c\u3002\u3001\uff1b\uff1a\uff01\uff1f\uff09\u2026")
 _APART, _BEHIND_SPACE = re.compile(r"''|\S"), re.compile(r"\s++(.)")
@@ -92,7 +91,7 @@ class Quotes:
         Where words are between spaces, only what may also open one right behind a terminator.
         `wide`: whether there may be Chinese or Japanese before it.
         """
-        strong = self.text[start] in _STRONG
+        strong = self.text[start] in signs.STRONG_SIGNS
         opening = signs.GERMAN_CLOSERS if strong else ""
         if wide and is_wide(self.text, start):
             opening = _SINGLE

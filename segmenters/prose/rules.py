@@ -33,15 +33,16 @@ from segmenters.prose.endings.habits import Habits
 from segmenters.prose.endings.language import ANY
 from segmenters.prose.endings.predicates import is_bracketed
 from segmenters.prose.endings.table import ENDS
-from segmenters.prose.line_ends import openings
+from segmenters.prose.openings import openings
 from segmenters.prose.quotes import Quotes
-from segmenters.prose.signs import BULLETS, ELLIPTIC, RARE, STRONG
+from segmenters.prose.signs import BULLETS, ELLIPTIC, RARE, STRONG_SIGNS
 
-_BULLETS, _STRONG = frozenset(BULLETS), frozenset(STRONG)
 # Fewer places than these are sorted faster without numpy.
 _FEW = 256
 # The rules of what the tables are not asked about.
-_BLANK_LINE, _LINE_END, _BULLET = "blank line", "line end", "bullet"
+_BLANK_LINE = "blank line"
+_LINE_END = "line end"
+_BULLET = "bullet"
 _OPENING = "item, paragraph or phrase begins"
 
 
@@ -236,7 +237,8 @@ class _Reader:
         resumed = 0
         if kind == "gap":
             run, spaced = match.span("spaced")
-            if spaced > run or (run > start + 1 and (self.scan.wide or text[start] in _STRONG)):
+            several = run > start + 1 and (self.scan.wide or text[start] in STRONG_SIGNS)
+            if spaced > run or several:
                 place = self._opening(start, run, spaced) or place
             if place < match.end():  # what opens there may end at once
                 resumed = place
@@ -246,7 +248,7 @@ class _Reader:
             if near and self.log is None:
                 self.decide(start, place)
                 return resumed
-        elif kind is None and text[place - 1] in _BULLETS:
+        elif kind is None and text[place - 1] in BULLETS:
             place -= 1
         if self.next < place:
             self.advance(place)

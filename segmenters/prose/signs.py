@@ -15,6 +15,7 @@ STRONG = (
     "\ua4ff\ua60e\ua60f\ua6f3\ua6f7\ua876\ua877\ua8ce\ua8cf\ua92f\ua9c8\ua9c9\uaa5d\uaa5e"
     "\uaa5f\uaaf0\uaaf1\uabeb\u0f0d\u0f0e\u0f0f\u0f10\u0f11\u0f12\u0f14"
 )
+STRONG_SIGNS = frozenset(STRONG)
 # Behind these an ellipsis opens the next sentence.
 ELLIPTIC = "\u3002\uff1f\uff01"
 # Read as usual signs: doubled and joined marks, the dot leader, the Greek question mark and, as a

@@ -9,7 +9,6 @@ from segmenters.prose.endings.words import ends_before_lower, is_exclaimed, is_p
 from segmenters.prose.quotes import OPENERS as OPEN_QUOTES
 from segmenters.prose.quotes import is_wide
 
-STRONG_SIGNS = frozenset(signs.STRONG)
 PLAIN_SIGNS = frozenset(signs.PLAIN)
 
 # Brackets of Chinese and Japanese.
@@ -32,7 +31,7 @@ def is_bracketed(text: str, start: int, last: int) -> bool:
 
 def ends_in_brackets(doubt: Doubt) -> bool:
     """Return whether a terminator, with nothing behind it, is in such a bracket."""
-    terminators = STRONG_SIGNS if doubt.gap else STRONG_SIGNS | PLAIN_SIGNS
+    terminators = signs.STRONG_SIGNS if doubt.gap else signs.STRONG_SIGNS | PLAIN_SIGNS
     return doubt.run[-1] in terminators and is_bracketed(doubt.text, doubt.start, doubt.last)
 
 

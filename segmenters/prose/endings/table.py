@@ -118,7 +118,7 @@ SMALL: Table = (
 ENDS: Table = (
     Rule("blank line", lambda d: d.gap != " " and is_blank_line(d.gap), True),
     Rule("line end, divider, face or address", lambda d: d.unmarked, UNMARKED),
-    Rule("full stop of a script", lambda d: not predicates.STRONG_SIGNS.isdisjoint(d.run), SCRIPTS),
+    Rule("full stop of a script", lambda d: not signs.STRONG_SIGNS.isdisjoint(d.run), SCRIPTS),
     Rule("glued", lambda d: not d.gap, GLUED),
     Rule("sign behind it", predicates.continues, MARK),
     Rule("pause in Armenian", predicates.pauses_in_armenian, False),
