@@ -191,6 +191,11 @@ def test_a_yaml_that_cannot_be_read_is_one_line_with_its_place(refused, tmp_path
     (file.parent / "other.yaml").write_bytes(b"a: caf\xe9\n")
     told = refused("pretrain", "--config-dir", ".", "encoding=other")
     assert told == f"{file.parent}/other.yaml: not UTF-8: invalid continuation byte (byte 6)"
+    (file.parent / "other.yaml").write_text(f"a: {'9' * 5000}\n")
+    told = refused("pretrain", "--config-dir", ".", "encoding=other")
+    long = "a whole number must have at most 4300 digits"
+    assert told == f"{file.parent}/other.yaml: {long}"
+    assert refused("pretrain", f"steps={'9' * 5000}") == f"steps: {long}"
     told = refused("pretrain", "--config-file", str(file), study=False)
     assert re.fullmatch(rf"--config-file {re.escape(str(file))}: line \d+: not [^\n]+", told)
 

@@ -11,6 +11,7 @@ import hashlib
 import io
 import json
 import os
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -227,6 +228,9 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 def yaml_fault(error: Exception) -> str:
     """Return what an error of PyYAML says, as one line: "line 3: not YAML: ..."."""
+    if isinstance(error, ValueError):  # of Python, or already in our words
+        most = f"a whole number must have at most {sys.get_int_max_str_digits()} digits"
+        return most if "digits" in str(error) else str(error)
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     said = getattr(error, "problem", None) or getattr(error, "context", None) or str(error)
     place = f"line {mark.line + 1}: " if mark else ""
@@ -249,7 +253,7 @@ def read_yaml(path: Path) -> Any:
             return None
         _require_few(root)
         return loader.construct_document(root)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:
         raise ValueError(yaml_fault(error)) from None
     except RecursionError:
         raise ValueError("is nested too deeply") from None

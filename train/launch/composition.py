@@ -149,12 +149,16 @@ def parsed(word: str) -> Override:
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
+    from train.disk.files import yaml_fault
+
     try:
         loader = GlobalHydra.instance().config_loader() if GlobalHydra().is_initialized() else None
         return OverridesParser.create(config_loader=loader).parse_overrides([word])[0]
     except HydraException as error:
         cure = "quote a value with special characters: \"key='a <value>'\""
         raise ConfigError(f"{error}\n{cure}") from error
+    except ValueError as error:  # of a number
+        raise ConfigError(f"{word.partition('=')[0]}: {yaml_fault(error)}") from error
 
 
 def _quoted(key: str, value: str, *, many: bool, typed: bool) -> str:
@@ -219,7 +223,7 @@ def whole(overrides: Sequence[str]) -> DictConfig:
 
     try:
         config = compose("config", overrides=list(overrides), return_hydra_config=True)
-    except (HydraException, YAMLError, UnicodeDecodeError) as error:
+    except (HydraException, YAMLError, ValueError) as error:
         raise ConfigError(_explained(error, overrides)) from error
     hydra_keys.check(config, overrides)
     HydraConfig.instance().set_config(config)  # for ${hydra:...}
@@ -328,10 +332,13 @@ def _explained(error: Exception, overrides: Sequence[str]) -> str:
         return f"{mark.name if mark else 'YAML'}: {yaml_fault(error)}"
     folders = [folder for word in overrides if "hydra.searchpath=" in word
                for folder in _folders(parsed(word).value())]  # fmt: skip
+    files = (path for folder in folders for path in Path(folder).rglob("*.yaml"))
     if isinstance(error, UnicodeDecodeError):
-        files = (path for folder in folders for path in Path(folder).rglob("*.yaml"))
         file = next((path for path in files if error.object in path.read_bytes()), "a YAML")
         return f"{file}: not UTF-8: {error.reason} (byte {error.start})"
+    if isinstance(error, ValueError) and (said := yaml_fault(error)) != str(error):
+        long = (path for path in files if re.search(rb"\d{4000}", path.read_bytes()))
+        return f"{next(long, 'a YAML')}: {said}"
     names = {*help_pages.groups(), *help_pages.top_keys()}
     names |= {path.name for folder in folders for path in Path(folder).iterdir()}
     for key in (word.partition("=")[0] for word in overrides):

@@ -106,9 +106,13 @@ def dig(row: Mapping[str, Any], key: str, *, parameter: str, where: str = "") ->
     if key in row:
         return row[key]
     value: Any = row
-    for part in key.split("."):
-        if not isinstance(value, Mapping) or part not in value:
-            named = map(str, filter(None, value)) if isinstance(value, Mapping) else []
+    for place, part in enumerate(parts := key.split(".")):
+        if place and not isinstance(value, Mapping):
+            held = "text, of which JSON is not read" if isinstance(value, str) else "no object"
+            above = ".".join(parts[:place])
+            raise DataError(f"{where}{parameter}={key} is not a field: {above} holds {held}")
+        if part not in value:
+            named = map(str, filter(None, value))
             fields = shorten(", ".join(named), _SHOWN, placeholder=" ...") or "no fields"
             raise DataError(f"{where}{parameter}={key} is not a field; there are: {fields}")
         value = value[part]

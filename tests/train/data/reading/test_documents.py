@@ -119,6 +119,7 @@ FAULTS = [
     ("a.csv", b'text\n"open', CSV, {}, "not CSV after row"),
     ("a.csv", b"body\nOne.\n", CSV, {}, "there are: body. Set text_key or id_key to"),
     ("a.csv", b"one;two\n1;2\n", CSV, {}, "text_key=text is not a field; there are: one, two"),
+    ("a.csv", b'one\n"{}"\n', CSV, {"text_key": "one.two"}, "one holds text, of which JSON is"),
     ("a.JSONL.gz", b"{}", TextFiles, {"pattern": "a.JSONL.gz"}, "set corpus=jsonl and"),
     ("c.parquet", b"{}", TextFiles, {"pattern": "*.parquet"}, "set corpus=parquet and"),
     ("x", b"", TextFiles, {}, r"no file in it matches pattern=\*\*/\*\.txt"),
