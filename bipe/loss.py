@@ -40,7 +40,7 @@ def summed_cross_entropy(
     label_smoothing: share of the target spread over the vocabulary (Szegedy et al., 1512.00567).
     each: is filled with the loss of each target, 0 where it is ignored, without gradients.
     """
-    if z_loss < 0:
+    if not z_loss >= 0:
         raise ValueError(f"z_loss must be 0 or more, was: {z_loss}")
     if not 0 <= label_smoothing < 1:
         raise ValueError(f"label_smoothing must be from 0 to below 1, was: {label_smoothing}")

@@ -31,18 +31,20 @@ from train.config.sections import OPTIMIZER, SCHEDULE
 from train.data.rows.datamodule import LMDataModule
 from train.data.rows.loader import Batch, as_batch
 from train.errors import ConfigError, RunError
-from train.fit.checkpoints.reading import read
+from train.fit.checkpoints.reading import OF_ANOTHER, read, told_of_others
 from train.fit.lora import add_lora
 from train.fit.optim import (
     Schedule,
     SkippedSteps,
+    chosen,
+    factor_at,
     name_parameters,
     norm_of,
     optimizer_of,
     refuse_unstepped,
     with_rate,
 )  # fmt: skip
-from train.fit.parallel.callbacks import refuse_callbacks, unswallowed
+from train.fit.parallel.callbacks import refuse_empty, refuse_settings, unswallowed
 from train.fit.parallel.sharded import (
     Sharded,
     refuse_adapted,
@@ -178,19 +180,13 @@ class LMModule(lightning.LightningModule):
 
     def configure_callbacks(self) -> list[lightning.Callback]:
         """Add none; refuse what would train something else, before any of it acts."""
-        refuse_callbacks(self.trainer.callbacks)  # type: ignore[attr-defined]
-        for key, unset, cure in (
-            ("gradient_clip_val", None, "set clip of Training, whose default is 1"),
-            ("accumulate_grad_batches", 1, "a batch has all rows of an optimizer step: set "
-             "global_batch and micro_batch of LMDataModule"),
-        ):  # fmt: skip
-            if (value := getattr(self.trainer, key)) not in (unset, 0):
-                raise ConfigError(f"{key} of the Trainer cannot be set, was: {value}; {cure}")
+        refuse_settings(self.trainer)
         return []
 
     def setup(self, stage: str) -> None:
         """Check that this module, its data and the trainer fit together."""
         self._resumes = stage == "fit"
+        refuse_settings(self.trainer)  # also where a subclass adds callbacks
         refuse_compiled(self)
         refuse_strategy(self.trainer)
         sharded, shared = isinstance(self.trainer.strategy, Sharded), self.options.context_parallel
@@ -220,17 +216,19 @@ class LMModule(lightning.LightningModule):
                 block.compile()
 
     def configure_optimizers(self) -> Any:
-        named = [(name, p) for name, p in self.model.named_parameters() if p.requires_grad]
+        # Those of a subclass too.
+        every = [(name.removeprefix("model."), p) for name, p in self.named_parameters()]
+        named = [(name, p) for name, p in every if p.requires_grad]
         if not named:
             raise ConfigError("no parameter is to be trained: call module.unfreeze()")
         if any(p.dtype == torch.float16 for _, p in named):
             raise ConfigError("weights of float16 cannot be trained: set precision=bf16-true")
-        new = [p for name, p in named if name in self._adaptation.new]
+        new = chosen(named, self._adaptation.new)
         optimizer = with_rate(
             optimizer_of(self.options.optimizer, named), new, factor=self._adaptation.new_lr
         )
         # A function: of another callable, a checkpoint would keep the plan.
-        schedule = lambda step: self.options.schedule(step)  # noqa: E731
+        schedule = lambda step: factor_at(self.options.schedule, step)  # noqa: E731
         scheduler = _Planned(optimizer, schedule)
         return [optimizer], [{"scheduler": scheduler, "interval": "step"}]
 
@@ -245,8 +243,13 @@ class LMModule(lightning.LightningModule):
         refuse_unstepped(self.trainer)
         for plan in self.trainer.lr_scheduler_configs:
             if isinstance(plan.scheduler, _Planned):
+                plan.scheduler.last_epoch = self.global_step  # a step may have been cut off
                 for group in self.trainer.optimizers[0].param_groups:
-                    group["lr"] = group["initial_lr"] * self.options.schedule(self.global_step)
+                    factor = factor_at(self.options.schedule, self.global_step)
+                    group["lr"] = group["initial_lr"] * factor
+
+    def on_train_epoch_end(self) -> None:
+        refuse_empty(self.trainer)
 
     # A step
 
@@ -263,20 +266,20 @@ class LMModule(lightning.LightningModule):
             for part in parts:
                 with self._sums_gradients(part is parts[-1]):
                     self.manual_backward(self.loss(part))
-            parameters = [p for p in self.model.parameters() if p.grad is not None]
+            parameters = [p for p in self.parameters() if p.grad is not None]
             norm = self._norm = norm_of(parameters)
             self.configure_gradient_clipping(optimizer, self.options.clip, "norm")
             self.skipped.skip_unless(norm.isfinite(), optimizer=optimizer, parameters=parameters)
             self.skipped.check(step, last=step + 1 == self.trainer.max_steps)
             counting: Any = self.optimizers()  # Lightning's. Hooks as if it were automatic:
             self.optimizer_step(self.current_epoch, batch_idx, counting, lambda: None)
+            loss = self._count(batch, step, norm)
+            for plan in self.trainer.lr_scheduler_configs:  # before a hook may fail
+                self.lr_scheduler_step(plan.scheduler, None)  # never one of a plateau
             for callback in self.trainer.callbacks:  # type: ignore[attr-defined]
                 callback.on_before_zero_grad(self.trainer, self, optimizer)
             self.on_before_zero_grad(optimizer)
             self.optimizer_zero_grad(self.current_epoch, batch_idx, optimizer)
-        loss = self._count(batch, step, norm)
-        for plan in self.trainer.lr_scheduler_configs:
-            self.lr_scheduler_step(plan.scheduler, None)  # never one of a plateau
         return loss
 
     def configure_gradient_clipping(
@@ -287,7 +290,7 @@ class LMModule(lightning.LightningModule):
     ) -> None:
         """Clip the norm of all gradients at `Training.clip`, under automatic optimization too."""
         if self.options.clip is not None:
-            parameters = [p for p in self.model.parameters() if p.grad is not None]
+            parameters = [p for p in self.parameters() if p.grad is not None]
             norm = norm_of(parameters) if self.automatic_optimization else self._norm
             nn.utils.clip_grads_with_norm_(parameters, self.options.clip, norm)
 
@@ -440,18 +443,15 @@ class LMModule(lightning.LightningModule):
         if not self._resumes:
             return  # only the weights are read
         if checkpoint.get("bipe") != _FORMAT:
-            raise RunError(
-                "the checkpoint is of an earlier version of bipe, which counted steps otherwise, "
-                "and cannot be resumed: bipe extend checkpoint=RUN@STEP row_length=... steps=... "
-                "goes on from its weights"
-            )
+            raise RunError(OF_ANOTHER)
+        told_of_others(checkpoint[self.CHECKPOINT_HYPER_PARAMS_KEY], _plain(self.hparams))
         self.skipped.load(checkpoint["skipped_steps"])
         self.indices.load(checkpoint.get("indices"), rank=self.global_rank)
 
     @classmethod
     def load_from_checkpoint(cls, checkpoint_path: Any, *args: Any, **kwargs: Any) -> Self:  # type: ignore[override]
         """Return the module of a checkpoint, also of one in shards; see Lightning's own."""
-        if not Path(checkpoint_path).is_dir():
+        if hasattr(checkpoint_path, "read") or not Path(checkpoint_path).is_dir():
             return super().load_from_checkpoint(checkpoint_path, *args, **kwargs)
         file = io.BytesIO()
         torch.save(read(Path(checkpoint_path), weights_only=True), file)

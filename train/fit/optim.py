@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from train.config.sections import SCHEDULE
-from train.errors import ConfigError, RunError
+from train.errors import ConfigError, RunError, as_config_error
 
 _LOOK_EVERY = 10  # steps, if looking waits for the device
 
@@ -40,7 +40,7 @@ def adamw(
     fused: bool = True,
 ) -> torch.optim.AdamW:
     """Return AdamW (Loshchilov and Hutter, 1711.05101); only matrices decay, not vectors."""
-    _require("optimizer.lr", lr, lr > 0, "above 0")
+    _require("optimizer.lr", lr, 0 < lr < math.inf, "above 0")
     good = len(betas) == 2 and all(0 <= beta < 1 for beta in betas)
     _require("optimizer.betas", betas, good, "two numbers from 0 to below 1")
     _require("optimizer.eps", eps, eps > 0, "above 0")
@@ -121,9 +121,12 @@ def optimizer_of(
     factory: Callable[..., torch.optim.Optimizer], named: Iterable[tuple[str, nn.Parameter]]
 ) -> torch.optim.Optimizer:
     """Call a factory with parameters, or with pairs of names and parameters if it has `named`."""
-    if "named" in inspect.signature(factory).parameters:
-        return factory(named)
-    return factory(parameter for _, parameter in named)
+    takes_names = "named" in inspect.signature(factory).parameters
+    with as_config_error("optimizer: ", TypeError):
+        made = factory(named if takes_names else (parameter for _, parameter in named))
+    is_one = isinstance(made, torch.optim.Optimizer)
+    _require("optimizer", made, is_one, "a function that returns one torch.optim.Optimizer")
+    return made
 
 
 def state_bytes(
@@ -146,6 +149,14 @@ def state_bytes(
         size = sum(value.numel() * value.element_size() for value in state if value.numel() > 1)
         total += size * here.numel() // small[name].numel()
     return total
+
+
+def chosen(named: Iterable[tuple[str, nn.Parameter]], names: Collection[str]) -> list[nn.Parameter]:
+    """Return the parameters of these names; ConfigError for a name that none has."""
+    found = {name: p for name, p in named if name in names}
+    missing = sorted({*names} - {*found})
+    _require("new of Adaptation", ", ".join(missing), not missing, "names of trained parameters")
+    return [*found.values()]
 
 
 def with_rate(
@@ -239,6 +250,14 @@ class Cooled(Schedule):
 cooled = Cooled  # as configurations of runs name it
 
 
+def factor_at(schedule: Schedule, step: int) -> float:
+    """Return the factor of a schedule; ConfigError for what is none."""
+    with as_config_error(f"schedule at step {step}: ", TypeError):
+        factor = float(schedule(step))
+    _require("schedule", factor, 0 <= factor < math.inf, f"at least 0 at step {step}")
+    return factor
+
+
 class TrainingDiverged(RunError):
     """The loss was not finite for too many steps in a row."""
 
@@ -320,9 +339,12 @@ def refuse_unstepped(trainer: Any) -> None:
     if closure is not None and closure.default is closure.empty:
         raise ConfigError(f"{kind.__name__} computes a loss several times per step; use another")
     for plan in trainer.lr_scheduler_configs:
-        if (plan.interval, plan.frequency, plan.reduce_on_plateau) != ("step", 1, False):
+        name = f"{type(plan.scheduler).__name__} of configure_optimizers"
+        if isinstance(plan.scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
+            raise ConfigError(f"{name} waits for a loss, which no step gives it; use another")
+        if (plan.interval, plan.frequency) != ("step", 1):
             raise ConfigError(
-                f"{type(plan.scheduler).__name__} of configure_optimizers must be stepped at "
-                f"each step, was: every {plan.frequency} {plan.interval}; return it as "
+                f"{name} must be stepped at each step, was: every {plan.frequency} "
+                f"{plan.interval}; return it as "
                 "{'scheduler': ..., 'interval': 'step'}, or step it in a hook of your own"
             )

@@ -14,6 +14,7 @@ import ast
 import hashlib
 import re
 import sys
+import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from numbers import Integral, Real
@@ -21,7 +22,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from train.config import TEXT_KEYS, Config, texts_in
+from train.config import TEXT_KEYS, Config, register_resolvers, texts_in
 from train.errors import ConfigError, RunError, as_config_error, nearest
 from train.launch import help_pages, hydra_keys
 from train.launch.reader import exists
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 _LONGEST = 120  # characters of a name; file systems allow 255 bytes
 _SEARCHPATH = "hydra.searchpath="
+_TURN = threading.RLock()
 _FOLDER = "file://"  # of a folder in it
 # Keys of the user's own words and conf/. Of sections that name classes these may start jobs and
 # processes (launch, engine, trainer), connect to servers (logger, callbacks), or let in packages.
@@ -64,23 +66,26 @@ def opened(words: Words) -> Iterator[list[str]]:
     """Open conf/ and the folder of --config-dir for Hydra; yield the overrides in its grammar.
 
     Raises ConfigError for words that it cannot read. What Hydra knew before, such as the
-    configuration of an application that called us, is restored.
+    configuration of an application that called us, is restored. Threads take turns.
     """
     from hydra import initialize_config_module
     from hydra.core.global_hydra import GlobalHydra
     from hydra.core.singleton import Singleton
 
-    before = Singleton.get_state()
-    GlobalHydra.instance().clear()
-    try:
-        with initialize_config_module("conf", job_name="bipe", version_base="1.3"):
-            lines = [f"command={words.study.name}"] * words.study.continues
-            lines += as_overrides(words.overrides, many=words.many, texts=words.texts)
-            if (folder := words.options.get("config-dir")) is not None:
-                lines = _with_folder(folder, lines)
-            yield lines
-    finally:
-        Singleton.set_state(before)
+    with _TURN:
+        before = Singleton.get_state()
+        GlobalHydra.instance().clear()
+        register_resolvers()
+        hydra_keys.know_search()
+        try:
+            with initialize_config_module("conf", job_name="bipe", version_base="1.3"):
+                lines = [f"command={words.study.name}"] * words.study.continues
+                lines += as_overrides(words.overrides, many=words.many, texts=words.texts)
+                if (folder := words.options.get("config-dir")) is not None:
+                    lines = _with_folder(folder, lines)
+                yield lines
+        finally:
+            Singleton.set_state(before)
 
 
 # Words to overrides

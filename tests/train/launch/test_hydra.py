@@ -2,6 +2,7 @@
 
 import logging
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import yaml
@@ -228,6 +229,38 @@ def test_names_of_a_group_are_swept_by_a_pattern():
     with composition.opened(words) as overrides:
         trials = [*Sweep.of(words, overrides).combinations()]
     assert {"bipe_rope", "bipe_alibi"} <= {trial.changes["encoding"] for trial in trials}
+
+
+def test_a_group_is_swept_with_none_of_it():
+    words = typed("pretrain", "-m", "positions=null,pose", "encoding=rope")
+    with composition.opened(words) as overrides:
+        made = Sweep.of(words, overrides)
+        trials = [made.composed(trial) for trial in made.combinations()]
+    assert [trial.changes for trial in trials] == [{"positions": "null"}, {"positions": "pose"}]
+    assert [trial.config.positions is None for trial in trials] == [True, False]
+
+
+def test_a_sweeper_that_a_yaml_chooses_is_there_without_m(tmp_path):
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "mine.yaml").write_text(
+        "# @package _global_\ndefaults:\n  - override /hydra/sweeper: optuna\n"
+        "hydra: {mode: MULTIRUN, sweeper: {n_trials: 2}}\n"
+    )
+    words = typed("pretrain", "experiment=mine", "--config-dir", str(tmp_path))
+    with composition.opened(words) as overrides:
+        made = composition.whole(overrides).hydra
+    assert made.mode.name == "MULTIRUN" and made.sweeper.n_trials == 2
+
+
+def test_a_key_that_is_deleted_is_missed_and_not_what_computes_it(refused):
+    said = refused("pretrain", "encoding=rope", "~encoding.head_width")
+    assert "Unsupported interpolation" not in said
+
+
+def test_threads_compose_in_turn():
+    words = [typed("pretrain", "encoding=bipe_rope", f"seed={seed}") for seed in range(8)]
+    with ThreadPoolExecutor(4) as threads:
+        assert [made.seed for made in threads.map(composition.composed, words)] == [*range(8)]
 
 
 def test_a_number_of_the_environment_is_stored_and_a_text_is_not(tmp_path, monkeypatch):

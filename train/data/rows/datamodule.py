@@ -235,7 +235,9 @@ class LMDataModule(lightning.LightningDataModule):
         """Check the trainer before a fit, which begins at the first row unless it is resumed."""
         if stage != "fit":
             return
-        refuse_trainer(self._trainer(), validates=self.validation_rows > 0)
+        trainer = self._trainer()
+        validates = self.validation_rows > 0 and trainer.limit_val_batches != 0
+        refuse_trainer(trainer, validates=validates)
         self._begin = self.consumed_rows if self._trainer().global_step else 0
         self._loader = None
 
@@ -405,5 +407,6 @@ def refuse_trainer(trainer: Any, *, validates: bool) -> None:
         if isinstance(monitor, str) and monitor.startswith("validation/"):
             raise DataError(
                 f"{type(callback).__name__} would wait for {monitor}, and nothing is validated: "
-                "set rows.validation_rows above 0 (validation_rows of LMDataModule), was: 0"
+                "set rows.validation_rows (validation_rows of LMDataModule) and limit_val_batches "
+                "of the Trainer above 0"
             )

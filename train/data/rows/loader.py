@@ -116,12 +116,17 @@ class RowLoader:
             first += stage.consumes
 
     def consumed_rows(self, *, unfinished: bool = False) -> int:
-        """Return the global rows of the batches that it gave; unfinished: but for the last one."""
-        rows = self._last if unfinished else self._next[1]
+        """Return the global rows of the batches that it gave.
+
+        unfinished: the last one is under way, and does not count before its step is done.
+        """
+        waits = unfinished and (self._done is None or self._done() == self._given_at)
+        rows = self._last if waits else self._next[1]
         return rows if self.end_row is None else min(rows, self.end_row)
 
     def _counted(self, batches: Generator[Batch]) -> Generator[Batch]:
-        if self.start_step < self._next[0] == self.steps:
+        done = self.start_step if self._done is None else self._done()
+        if done < self.steps == self._next[0]:
             raise DataError(
                 f"all rows of {counted(self.steps, 'step')} are read, but the trainer has not done "
                 "so many: a batch is an optimizer step (a training_step of your own ends with "

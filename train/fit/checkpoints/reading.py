@@ -15,6 +15,7 @@ from bipe import Decoder
 from bipe.checkpoint import decoder_of, load_model, load_weights, require_shapes
 from bipe.sealing import CONFIG
 from train.data.rows.sets import DataSets
+from train.data.store.folder import differences
 from train.disk.files import read_json, sha256
 from train.errors import DataError, RunError
 from train.fit import runs
@@ -22,6 +23,25 @@ from train.fit.checkpoints import Place, checkpoints, describe, find_place, mani
 from train.fit.lora import merged
 
 log = logging.getLogger(__name__)
+OF_ANOTHER = (
+    "the checkpoint is of another module than LMModule, or of an earlier version of bipe, which "
+    "counted steps otherwise, and cannot be resumed: bipe extend checkpoint=RUN@STEP "
+    "row_length=... steps=... goes on from weights of bipe"
+)
+
+
+def told_of_others(was: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Warn if a training goes on with the state of another model, or of another optimizer."""
+    kept = [
+        {"decoder": each.get("decoder"), "optimizer": each.get("training", {}).get("optimizer")}
+        for each in (was, now)
+    ]
+    if changed := [*differences(*kept)]:
+        log.warning(
+            "the checkpoint was trained otherwise (%s): its weights, and the state and rates of "
+            "its optimizer, are taken as they are",
+            "; ".join(changed),
+        )
 
 
 def load_place(place: Place, *, allowed: tuple[str, ...]) -> tuple[Decoder, dict[str, Any]]:

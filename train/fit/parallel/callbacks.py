@@ -18,7 +18,7 @@ import lightning
 from lightning.pytorch import callbacks as of_lightning
 
 from train import stop
-from train.errors import ConfigError, RunError
+from train.errors import ConfigError, DataError, RunError
 from train.fit.checkpoints.writing import validation_follows
 from train.fit.record import STOPPED
 from train.fit.runs import LIGHTNING
@@ -64,6 +64,29 @@ def refuse_callbacks(callbacks: Sequence[Any], *, command: bool = False) -> None
                 "train_time_interval of ModelCheckpoint cannot be set, since Lightning ignores it "
                 "where a module steps its optimizer itself; set every_n_train_steps"
             )
+
+
+def refuse_settings(trainer: Any) -> None:
+    """Raise ConfigError for callbacks and settings of a Trainer that would train something else."""
+    refuse_callbacks(trainer.callbacks)
+    for key, unset, cure in (
+        ("gradient_clip_val", None, "set clip of Training, whose default is 1"),
+        ("accumulate_grad_batches", 1, "a batch has all rows of an optimizer step: set "
+         "global_batch and micro_batch of LMDataModule"),
+    ):  # fmt: skip
+        if (value := getattr(trainer, key)) not in (unset, 0):
+            raise ConfigError(f"{key} of the Trainer cannot be set, was: {value}; {cure}")
+
+
+def refuse_empty(trainer: Any) -> None:
+    """Raise DataError for an epoch without a batch, after which Lightning would begin the next."""
+    if trainer.fit_loop.epoch_loop.batch_progress.current.completed or trainer.should_stop:
+        return
+    raise DataError(
+        f"an epoch ended without a batch, at step {trainer.global_step} of {trainer.max_steps}: "
+        "the loader is an iterator at its end (give a DataLoader), or on_train_batch_start or "
+        "on_train_batch_end raised StopIteration or returned -1"
+    )
 
 
 def keep_apart(callbacks: Sequence[lightning.Callback], *, run: Path) -> None:

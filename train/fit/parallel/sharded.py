@@ -83,6 +83,12 @@ class Sharded(ModelParallelStrategy):
 
     def shard(self, model: Decoder, *, weights: Mapping[str, Tensor] | None, seed: int) -> None:
         """Shard a model that is on the meta device, and fill it with `weights` or fresh ones."""
+        module = self.lightning_module
+        if beside := {*(module or model).parameters()} - {*model.parameters()}:
+            raise ConfigError(
+                f"Sharded shards .model alone, and the module has {len(beside)} parameters beside "
+                "it: use ddp"
+            )
         shard(model, mesh=self.mesh(), bf16=self.precision_plugin.precision == "bf16-mixed")
         materialize(model, self.root_device)
         fill(model, weights=weights, seed=seed)

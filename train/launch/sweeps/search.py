@@ -17,7 +17,7 @@ from train.errors import ConfigError, UserError, nearest, require_package
 from train.launch.commands import TRAINS
 from train.launch.hydra_keys import SEARCH, is_of_hydra
 from train.launch.sweeps.outcomes import Outcome
-from train.launch.sweeps.sweep import Sweep
+from train.launch.sweeps.sweep import Sweep, assigned
 from train.launch.sweeps.trials import Trial
 from train.ranks import world
 
@@ -45,7 +45,7 @@ def search(made: Sweep) -> tuple[list[Trial], list[Outcome]]:
     for batch in _batches(study, space, options):
         asked = [
             Trial(
-                words=(*fixed, *(f"{key}={value}" for key, value in params.items())),
+                words=(*fixed, *(assigned(key, value) for key, value in params.items())),
                 changes={key.lstrip("+"): _rounded(value) for key, value in params.items()},
             )
             for _, params in batch

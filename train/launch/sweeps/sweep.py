@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from train.errors import EXIT_BUG, ConfigError, RunError
 from train.fit.runs import MODEL
-from train.launch import hydra_keys
+from train.launch import help_pages, hydra_keys
 from train.launch.commands import COMMANDS, TRAINS, settled
 from train.launch.composition import as_overrides, configuration, parsed, whole
 from train.launch.sweeps.outcomes import Outcome, Task, last_loss, outcome_of
@@ -46,7 +46,6 @@ class Sweep:
     @classmethod
     def of(cls, words: Words, overrides: Sequence[str]) -> Sweep:
         """Compose what the trials share."""
-        hydra_keys.know_search()
         typed = [(word, dict(_params(word))) for word in overrides]
         rest = [word for word, params in typed if not params]
         swept = [word for word in rest if parsed(word).is_sweep_override()]
@@ -89,14 +88,14 @@ class Sweep:
         if key := next((key for key in swept if last[key].is_interval_sweep()), None):
             raise ConfigError(f"{key}: an interval is searched: add hydra/sweeper=optuna")
         lists = [
-            [f"{override.get_key_element()}={value}" for value in _values(override)]
+            [assigned(override.get_key_element(), value) for value in _values(override)]
             if key in swept
             else [str(override.input_line)]
             for key, override in last.items()
         ]
         for combination in itertools.product(*lists):
-            pairs = (word.lstrip("+").partition("=") for word in combination)
-            changes = {key: value for key, _, value in pairs if key in swept}
+            pairs = (word.lstrip("+~").partition("=") for word in combination)
+            changes = {key: value or "null" for key, _, value in pairs if key in swept}
             yield Trial(words=combination, changes=changes)
 
     def overrides(self) -> dict[str, Override]:
@@ -171,6 +170,12 @@ class Sweep:
         finally:
             callbacks.on_multirun_end(config=self.master, config_name="config")
         return [outcome_of(job) for job in done]
+
+
+def assigned(key: str, value: Any) -> str:
+    """Return a word for a value of a sweep; a group is null by ~GROUP."""
+    is_none = str(value) == "null" and key.partition("@")[0] in help_pages.groups()
+    return f"~{key}" if is_none else f"{key}={value}"
 
 
 def _params(word: str) -> Iterator[tuple[str, str]]:

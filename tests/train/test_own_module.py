@@ -1,0 +1,202 @@
+"""LMModule under a Trainer of the user's: subclasses, optimizers, loaders and steps cut off."""
+
+import logging
+from functools import partial
+
+import lightning
+import pytest
+import torch
+from lightning.pytorch.callbacks import OnExceptionCheckpoint, StochasticWeightAveraging
+from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
+
+from bipe import DecoderConfig
+from tests.train.studies import quiet_trainer
+from train.data.rows.datamodule import LMDataModule
+from train.errors import ConfigError, DataError, RunError
+from train.fit.module import LMModule, Training
+from train.fit.optim import adamw, constant, cosine
+
+# Lightning's advice is for whoever has the Trainer.
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+def rows_of(data):
+    sizes = {"row_length": 64, "global_batch": 4, "micro_batch": 2, "validation_rows": 0}
+    return LMDataModule(folder=data, **sizes)
+
+
+def module_of(data, kind=LMModule, *, encoding="ALiBi", **training):
+    sizes = {"width": 32, "n_layer": 1, "n_head": 4, "mlp_width": 64}
+    part = {"n_head": 4} if encoding == "ALiBi" else {"head_width": 8}
+    described = {"_target_": f"bipe.encodings.{encoding}", **part}
+    config = DecoderConfig(vocab_size=rows_of(data).vocab_size, encoding=described, **sizes)
+    how = {"optimizer": partial(adamw, lr=1e-2), "schedule": constant(), **training}
+    return kind(config, Training(**how))
+
+
+def trainer_of(folder, **options):
+    return quiet_trainer(folder, **{"max_steps": 4, "max_epochs": -1, **options})
+
+
+def same(one, other):
+    return all(map(torch.equal, one.state_dict().values(), other.state_dict().values()))
+
+
+class Beside(LMModule):
+    """A subclass with a parameter of its own, far from which the loss is higher."""
+
+    def __init__(self, decoder, training):
+        super().__init__(decoder, training)
+        self.beside = torch.nn.Parameter(torch.zeros(2))
+
+    def loss(self, batch):
+        return super().loss(batch) + (self.beside - 1).square().sum()
+
+
+def test_parameters_of_a_subclass_are_trained_and_clipped_with_the_model(data, tmp_path):
+    module = module_of(data, Beside, clip=1e-3, optimizer=partial(torch.optim.SGD, lr=1.0))
+    trainer = trainer_of(tmp_path, max_steps=1)
+    trainer.fit(module, rows_of(data))
+    assert (module.beside > 0).all() and module.beside.norm() <= 1e-3
+    trainer.save_checkpoint(tmp_path / "saved.ckpt")
+    resumed = module_of(data, Beside, clip=1e-3, optimizer=partial(torch.optim.SGD, lr=1.0))
+    trainer_of(tmp_path, max_steps=1).fit(resumed, rows_of(data), ckpt_path=tmp_path / "saved.ckpt")
+    assert same(resumed, module)
+
+
+class Waiting(LMModule):
+    """Its rate waits for a loss, which Lightning does not tell where a module steps by itself."""
+
+    def configure_optimizers(self):
+        optimizer = torch.optim.SGD(self.parameters(), lr=0.1)
+        plan = {"scheduler": ReduceLROnPlateau(optimizer), "interval": "step"}
+        return {"optimizer": optimizer, "lr_scheduler": plan}
+
+
+class Averaging(LMModule):
+    def configure_callbacks(self):
+        return [StochasticWeightAveraging(1e-3, swa_epoch_start=1)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "training", "told"),
+    [
+        (LMModule, {"optimizer": lambda p: [torch.optim.SGD(p)]}, "returns one torch.optim.Opt"),
+        (LMModule, {"optimizer": lambda p: None}, "returns one torch.optim.Opt.*was: None"),
+        (LMModule, {"optimizer": partial(adamw)}, "optimizer: .*argument: 'lr'"),
+        (LMModule, {"optimizer": partial(adamw, lr=float("inf"))}, "lr must be above 0, was: inf"),
+        (LMModule, {"schedule": LambdaLR}, "schedule at step 0: .*lr_lambda"),
+        (LMModule, {"schedule": lambda step: None}, "schedule at step 0: .*NoneType"),
+        (LMModule, {"schedule": lambda step: 1.0 - step}, "at least 0 at step 2, was: -1.0"),
+        (LMModule, {"schedule": lambda step: float("nan")}, "at least 0 at step 0, was: nan"),
+        (Waiting, {}, "ReduceLROnPlateau of configure_optimizers waits for a loss"),
+        (Averaging, {}, "StochasticWeightAveraging cannot be used"),
+    ],
+)
+def test_what_would_not_train_as_it_says_is_refused(kind, training, told, data, tmp_path):
+    with pytest.raises(ConfigError, match=told):
+        trainer_of(tmp_path).fit(module_of(data, kind, **training), rows_of(data))
+
+
+class Ending(lightning.Callback):
+    def __init__(self, hook):
+        setattr(self, hook, self.end)
+
+    def end(self, *_):
+        next(iter(()))
+
+
+@pytest.mark.timeout(60)
+def test_an_epoch_without_a_batch_ends_the_training(data, tmp_path):
+    rows, trainer = rows_of(data), trainer_of(tmp_path)
+    rows.trainer = trainer
+    batch = next(iter(rows.train_dataloader()))
+    with pytest.raises(DataError, match="without a batch, at step 1 of 4: the loader is an iter"):
+        trainer.fit(module_of(data), iter([batch]))
+    for hook in ("on_train_batch_start", "on_train_batch_end"):
+        with pytest.raises(DataError, match=f"{hook}.* raised StopIteration"):
+            trainer_of(tmp_path, callbacks=[Ending(hook)]).fit(module_of(data), rows_of(data))
+
+
+@pytest.mark.timeout(60)
+def test_a_trainer_for_which_no_rows_are_left_is_told(data, tmp_path):
+    rows, trainer = rows_of(data), trainer_of(tmp_path)
+    trainer.fit(module_of(data), rows)
+    rows.trainer = trainer_of(tmp_path, max_steps=2)
+    loader = rows.train_dataloader()
+    assert len([*loader]) == 2
+    with pytest.raises(DataError, match="all rows of 2 steps are read"):
+        next(iter(loader))
+
+
+class Broken(lightning.Callback):
+    """Fails once, in the third step."""
+
+    def __init__(self, hook):
+        self.calls = 0
+        setattr(self, hook, self.fail)
+
+    def fail(self, *_):
+        self.calls += 1
+        if self.calls == 3:
+            raise RuntimeError("broken")
+
+
+@pytest.mark.parametrize(
+    ("hook", "done"), [("on_before_optimizer_step", 2), ("on_before_zero_grad", 3)]
+)
+def test_a_step_that_is_cut_off_is_done_once(hook, done, data, tmp_path):
+    schedule = cosine(warmup=2, steps=4)
+    whole, cut, resumed = (module_of(data, schedule=schedule) for _ in range(3))
+    trainer_of(tmp_path).fit(whole, rows_of(data))
+    keeping = [OnExceptionCheckpoint(tmp_path), Broken(hook)]
+    trainer = trainer_of(tmp_path, callbacks=keeping, enable_checkpointing=True)
+    rows = rows_of(data)
+    with pytest.raises(RuntimeError, match="broken"):
+        trainer.fit(cut, rows)
+    assert trainer.global_step == done and rows.consumed_rows == 4 * done
+    path = tmp_path / "on_exception.ckpt"
+    trainer_of(tmp_path).fit(resumed, rows_of(data), ckpt_path=path)
+    assert same(resumed, whole)
+
+
+def test_a_checkpoint_of_other_settings_is_told(data, tmp_path, caplog):
+    trainer, path = trainer_of(tmp_path, max_steps=1), tmp_path / "saved.ckpt"
+    trainer.fit(module_of(data), rows_of(data))
+    trainer.save_checkpoint(path)
+    with path.open("rb") as file:
+        assert same(LMModule.load_from_checkpoint(file), trainer.lightning_module)
+    rate = partial(adamw, lr=2e-2)
+    for other, changed in (
+        ({}, []),
+        ({"seed": 3, "schedule": cosine(warmup=0, steps=9)}, []),  # of the steps to come
+        ({"optimizer": rate}, ["optimizer.lr was 0.01, is 0.02"]),
+        ({"encoding": "RoPE"}, ["decoder.encoding._target_ was ", "head_width was null, is 8"]),
+    ):
+        caplog.clear()
+        with caplog.at_level(logging.WARNING, logger="train"):
+            trainer_of(tmp_path).fit(module_of(data, **other), rows_of(data), ckpt_path=path)
+        told = "".join(
+            record.getMessage() for record in caplog.records if "otherwise" in record.msg
+        )
+        assert bool(told) == bool(changed) and all(part in told for part in changed)
+
+
+class Plain(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.inside = torch.nn.Linear(2, 2)
+
+    def training_step(self, batch, batch_idx):
+        return self.inside(torch.ones(2)).sum()
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+def test_a_checkpoint_of_another_module_is_not_called_old_alone(data, tmp_path):
+    trainer = trainer_of(tmp_path, max_steps=1)
+    trainer.fit(Plain(), rows_of(data))
+    trainer.save_checkpoint(tmp_path / "saved.ckpt")
+    with pytest.raises(RunError, match="of another module than LMModule"):
+        trainer_of(tmp_path).fit(module_of(data), rows_of(data), ckpt_path=tmp_path / "saved.ckpt")
