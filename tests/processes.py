@@ -55,7 +55,9 @@ class Popen(subprocess.Popen):
         args, cwd, env, session = given[0], given[5], given[6], given[-2]
         python, *words = [args] if isinstance(args, str) else map(os.fspath, args)
         words = words[words[:1] in (["-u"], ["-P"]) :]
-        if python != sys.executable or not (words[0] in ("-m", "-c") or Path(words[0]).is_file()):
+        ours = python == sys.executable and words
+        ours = ours and (words[0] in ("-m", "-c") or Path(words[0]).is_file())
+        if not ours or given[2] or given[4]:  # preexec_fn, pass_fds
             return super()._execute_child(*given)
         ends = given[10], given[13], given[15]  # of the pipes, for the child
         streams = [end if end != -1 else own for own, end in enumerate(ends)]
