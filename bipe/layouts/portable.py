@@ -19,6 +19,7 @@ import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -187,7 +188,11 @@ def _module(name: str) -> _Module:
     source = _EXPLAINED.sub("", path.read_text(encoding="utf-8"))
     defined: dict[str, list[ast.stmt]] = {}
     imports: dict[str, Meaning] = {}
-    for node in ast.parse(source).body:
+    body = ast.parse(source).body
+    if path.stem == "__init__":  # a checker of types reads there what is imported on first use
+        inner = (node.body if isinstance(node, ast.If) else [node] for node in body)
+        body = [*chain.from_iterable(inner)]
+    for node in body:
         if isinstance(node, ast.Import):
             imports |= {alias.asname or alias.name: (alias.name, None) for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
