@@ -48,14 +48,18 @@ class MissingPackage(UserError):
 def as_config_error(prefix: str, *kinds: type[Exception]) -> Iterator[None]:
     """Turn a ValueError, or one of `kinds`, into a ConfigError that begins with `prefix`.
 
-    Use it only around constructors, where it is about arguments; elsewhere it may be a bug.
+    Use it only around constructors, where it is about arguments; elsewhere it may be a bug. An
+    argument that it says to set is named by its key, if the prefix is a section's ("model: ").
     """
     try:
         yield
     except UserError:
         raise
     except (ValueError, *kinds) as error:  # type: ignore[misc]
-        raise ConfigError(f"{prefix}{error}") from error
+        told = str(error)
+        if section := re.fullmatch(r"([a-z_.]+): ", prefix):
+            told = re.sub(rf"\bset (?!{section[1]}=)(?=[a-z_]+=)", f"set {section[1]}.", told)
+        raise ConfigError(f"{prefix}{told}") from error
 
 
 def refuse(faults: Sequence[str], kind: type[UserError] = ConfigError, *, where: str = "") -> None:

@@ -142,7 +142,9 @@ def _attend(
     q: Tensor, k: Tensor, v: Tensor, *, blocks: Blocks, score: ScoreMod | None, row: Tensor | None
 ) -> Tensor:
     if q.device.type == "cpu" and q.requires_grad and torch.is_grad_enabled():
-        raise ValueError("attention=flex has no gradients on a CPU: use auto, or torch.no_grad()")
+        raise ValueError(
+            "attention=flex has no gradients on a CPU: set attention=auto, or torch.no_grad()"
+        )
     near = None
     if row is not None:
         near = near_blocks(q.detach(), k.detach(), row, tolerance=default_tolerance(q.dtype))

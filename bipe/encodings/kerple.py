@@ -40,8 +40,9 @@ class Kerple(Content):
         self.p: Tensor
         self.a: Tensor
         require(kernel in ("log", "power"), "log or power", kernel=kernel)
-        if weighted and kernel == "log":
-            raise ValueError("weighted needs kernel=power, was: log")
+        require(
+            kernel == "power" or not weighted, "false unless kernel is power", weighted=weighted
+        )
         self.kernel, self.weighted = kernel, weighted
         # The release draws p from 0 to 2 and a from 0 to 1: here evenly spaced, the same each time.
         even = (torch.arange(n_head) + 0.5) / n_head

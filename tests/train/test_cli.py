@@ -119,24 +119,6 @@ def test_what_is_wrong_is_met_with_the_cure(words, told, study, refused, tmp_pat
     assert told in refused(*words.split(), study=study)
 
 
-@pytest.mark.parametrize(
-    ("words", "cure"),
-    [
-        ("rows.micro_batch=3", "rows.micro_batch=2"),
-        ("rows.global_batch=3", "rows.micro_batch=3"),
-        ("encoding=kerple encoding.weighted=true", "encoding.kernel=power"),
-        ("checkpoints=sharded", "checkpoints=null"),
-        ("steps=2 rows.curriculum=[{length:32,steps:3}]", "steps=4"),
-    ],
-)
-def test_a_cure_works_as_typed(words, cure, refused, bipe):
-    given, name = words.split(), cure.partition("=")[0]
-    assert name.rpartition(".")[2] in refused("pretrain", *given)
-    rest = [word for word in given if word.partition("=")[0] != name]
-    status, _, err = bipe("pretrain", "steps=2", *rest, cure)
-    assert status == 0, err
-
-
 def test_the_composed_configuration_is_shown(bipe):
     words = ("experiment=yarn_demo", "stretch=null", "limit=null", "steps=7", "--cfg", "job")
     status, out, _ = bipe("extend", *words, study=False)

@@ -144,7 +144,7 @@ def placed(trainer: Mapping[str, Any], world: World | None) -> dict[str, Any]:
     if devices in (-1, "-1") and (forced or not torch.accelerator.is_available()):
         raise ConfigError(
             "trainer.devices must be a number of processes on a CPU, was: -1 (all GPUs, but there "
-            "are none); set trainer.devices=2, or trainer=cpu for one"
+            "are none); set trainer.devices=1, or their number"
         )
     return dict(trainer)
 

@@ -21,7 +21,7 @@ from train.data.reading.split import Split, for_few
 from train.data.store.writer import SHARD_TOKENS
 from train.data.tokenizing.vocabulary import TokenizerSource
 from train.disk.manifest import plain
-from train.errors import DataError
+from train.errors import DataError, as_config_error
 
 Count = Annotated[int, Rule("at least 1", lambda value: value >= 1)]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -198,6 +198,9 @@ class Corpus:
                     break
 
     def fingerprint(self) -> dict[str, Any]:
-        sources = {name: source.fingerprint() for name, source in self.sources.items()}
+        sources = {}
+        for name, source in self.sources.items():
+            with as_config_error(f"corpus.sources.{name}.segmenter: "):
+                sources[name] = source.fingerprint()
         described = {"tokenizer": self.tokenizer.fingerprint(), "deduplicate": self.deduplicate}
         return plain({**described, "shard_tokens": self.shard_tokens, "sources": sources})

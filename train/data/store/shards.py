@@ -283,9 +283,9 @@ def levels_read(
             names = ", ".join(manifest.get("level_names", [])[first:]) or "unnamed"
             raise DataError(
                 f"{what}coarser: the encoding reads {wanted} levels of units, but the data has "
-                f"{held - first} ({names}): prepare them with levels={first + wanted} "
-                "(corpus.sources.NAME.levels), if the segmenter has as many, or choose an encoding "
-                "of fewer"
+                f"{held - first} ({names}): prepare them with "
+                f"corpus.sources.NAME.levels={first + wanted}, if the segmenter has as many, or "
+                "choose an encoding of fewer"
             )
         return tuple(range(first, first + wanted))
     rest = [level_of(manifest, one, what=f"{what}coarser") for one in coarser]

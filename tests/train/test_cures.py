@@ -1,0 +1,117 @@
+"""Cures work as typed: what a message names is typed, and what was refused passes.
+
+A cure is KEY=VALUE, in place of the same key or added; KEY, which goes; or OLD > NEW. Every
+KEY=VALUE that a message names and was not typed is a cure, and each is tried.
+"""
+
+import re
+
+import pytest
+
+from train.cli import main
+
+SHORTER, FIT = "rows.curriculum=[{length:32,steps:1}]", "rows.global_batch=5 rows.micro_batch=5"
+RUN = {
+    "rows.micro_batch=3": ["rows.micro_batch=2"],
+    "rows.global_batch=3": ["rows.micro_batch=3"],
+    "checkpoints=sharded": ["checkpoints=null"],
+    "steps=2 rows.curriculum=[{length:32,steps:3}]": ["steps=4", SHORTER],
+    "rows.curriculum=[{length:24,steps:1}]": [SHORTER],
+    f"{SHORTER} {FIT} rows.budget=rows": ["rows.budget=tokens"],
+    "encoding=kerple encoding.weighted=true": ["encoding.weighted=false", "encoding.kernel=power"],
+    "encoding=rop": ["encoding=rope"],
+    "encoding=learned encoding.length=10": ["encoding.length=64", "row_length=10"],
+    "attention=flex": ["attention=auto"],
+    "attention=egaer": ["attention=eager"],
+    "trainer.devices=-1": ["trainer.devices=1"],
+    "trainer=fsdp2": ["trainer.devices=1"],
+    "trainer.precision=16-true": ["trainer.precision=32-true", "trainer.precision=auto"],
+    "trainer.max_steps=3": ["trainer.max_steps"],
+    "trainer.barebones=true": ["trainer.barebones"],
+    "context_parallel=2": ["context_parallel=1"],
+    "dry_run=true": ["dry_run"],
+    "if_exists=abc": ["if_exists=auto", "if_exists=refuse", "if_exists=overwrite"],
+    "lr=0.001": ["lr=0.001 > optimizer.lr=0.001"],
+    "--steps 2": ["--steps 2 > steps=2"],
+    "rows.sources={proof:1}": ["rows.sources={proofs:1}"],
+    "seed=9999999999999999999": ["seed=9223372036854775807"],
+    "model.n_head=3": ["model.n_head=4"],
+    "log_every=0": ["log_every=1"],
+    "keep_checkpoints=0": ["keep_checkpoints=1"],
+    "checkpoint_every=0": ["checkpoint_every=1"],
+    "validate_every=0": ["validate_every=1", "validate_every=null"],
+}
+# Where a run of two steps is finished.
+AGAIN = {
+    "if_exists=refuse": ["if_exists=auto", "if_exists=overwrite", "name=other"],
+    "steps=3": ["if_exists=overwrite", "name=other", "steps=2"],
+    "row_length=32": ["row_length=64", "name=other", "if_exists=overwrite"],
+}
+DOCUMENTS = "corpus.sources.text.documents"
+SEGMENTER = "corpus.sources.text.segmenter"
+SENTER, THESE = f"{SEGMENTER}.backend=senter", f"segmenter@{SEGMENTER}=lines {SEGMENTER}"
+PREPARE = {
+    f"{DOCUMENTS}.path=OLD": [
+        f"{DOCUMENTS}.{cure}" for cure in ("on_bad=skip", "max_broken=1", "encoding=[auto,cp1250]")
+    ],
+    f"{DOCUMENTS}.path=NEW {SENTER}": [f"{SEGMENTER}.fallback=true", f"{SEGMENTER}.backend=rules"],
+    f"{DOCUMENTS}.path=NEW {THESE}.prose=sentences": [f"{SEGMENTER}.granularity=logical"],
+    f"{DOCUMENTS}.path=NEW corpus.sources.text.levels=9": ["corpus.sources.text.levels=3"],
+    f"{DOCUMENTS}.path=NEW limit=0": ["limit=1", "limit=null"],
+    f"{DOCUMENTS}.path=NEW workers=1": ["workers=1 > engine.workers=1"],
+}
+_NAMED = re.compile(r"(?<![\w.@/'])[a-z_][\w@/.]*=[a-z0-9_.]*[a-z0-9_]")
+# These need GPUs, or a cluster.
+_ELSEWHERE = {"trainer=fsdp2", "trainer=hsdp", "launch=slurm"}
+
+
+def cured(given, cure):
+    """Return words with a cure."""
+    if " > " in cure:
+        old, new = cure.split(" > ")
+        return " ".join(given).replace(old, new).split()
+    key, equals, _ = cure.partition("=")
+    return [*(word for word in given if word.partition("=")[0] != key), *[cure] * bool(equals)]
+
+
+def check(told, given, cures):
+    """All that the message names to type are cures, or of what was typed."""
+    keys = {word.partition("=")[0] for word in given}
+    left = {*_NAMED.findall(told)} - {*cures} - _ELSEWHERE
+    assert {word for word in left if word.partition("=")[0] not in keys} == set(), told
+
+
+@pytest.mark.parametrize("words", RUN)
+def test_each_cure_of_a_run_works_as_typed(words, refused, bipe):
+    given = words.split()
+    check(refused("pretrain", *given), given, RUN[words])
+    for number, cure in enumerate(RUN[words]):
+        typed = [f"name=cured_{number}", *cured(["steps=2", *given], cure)]
+        status, _, err = bipe("pretrain", *typed)
+        assert status == 0, (typed, err)
+
+
+@pytest.mark.parametrize("words", AGAIN)
+def test_each_cure_of_a_folder_that_has_a_run_works_as_typed(words, refused, bipe):
+    for cure in AGAIN[words]:
+        assert bipe("pretrain", "steps=2", "name=one", "if_exists=overwrite")[0] == 0
+        given = ["steps=2", "name=one", words]
+        told = refused("pretrain", *given)
+        assert "name=" in told and cure.partition("=")[0] in told
+        status, _, err = bipe("pretrain", *cured(given, cure))
+        assert status == 0, (words, cure, err)
+
+
+@pytest.mark.parametrize("words", PREPARE)
+def test_each_cure_of_a_corpus_works_as_typed(words, tmp_path, capsys):
+    (tmp_path / "old").mkdir()
+    (tmp_path / "new.txt").write_text("One thing is here. Two are there.\n\n" * 40)
+    (tmp_path / "old" / "a.txt").write_bytes(b"caf\xe9 au lait \xe9\xe8. Yes.\n" * 9)
+    (tmp_path / "old" / "b.txt").write_text("One thing is here. Two are there.\n\n" * 40)
+    places = words.replace("OLD", f"{tmp_path / 'old'}").replace("NEW", f"{tmp_path / 'new.txt'}")
+    given = ["corpus=text", "corpus.tokenizer.vocab_size=270", *places.split()]
+    assert main(["prepare", f"data={tmp_path / 'refused'}", *given]) == 2
+    check(capsys.readouterr().err, given, PREPARE[words])
+    for number, cure in enumerate(PREPARE[words]):
+        typed = [f"data={tmp_path / str(number)}", *cured(given, cure)]
+        assert main(["prepare", *typed]) == 0, (typed, capsys.readouterr().err)
