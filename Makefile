@@ -82,7 +82,8 @@ encodings_bilevel: encodings
 
 test: .venv/dev.done
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --ignore tests/bipe/hf
-	@$(MAKE) --no-print-directory test_hf test_hf_oldest test_lightning_oldest
+	@$(MAKE) --no-print-directory test_hf
+	@$(MAKE) --no-print-directory -j2 test_hf_oldest test_lightning_oldest
 
 # With transformers, which the tests before do without.
 test_hf: .venv/hf.done
