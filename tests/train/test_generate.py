@@ -3,9 +3,11 @@
 import io
 import itertools
 import os
+import re
 import shutil
 import signal
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -83,15 +85,28 @@ def test_what_is_written_is_the_most_likely_by_the_segmenter_of_the_data(run, da
     assert "(1 ended at a stop)" in err
 
 
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+def test_the_last_line_end_of_a_file_or_of_standard_input_is_no_part_of_it(
+    end, tmp_path, monkeypatch
+):
+    (tmp_path / "prompt.txt").write_bytes((PROMPT + end).encode())
+    typed = io.TextIOWrapper(io.BytesIO((PROMPT + end).encode()))
+    monkeypatch.setattr(sys, "stdin", typed)
+    for file in (tmp_path / "prompt.txt", None):
+        assert stage.read_prompt(SimpleNamespace(prompt=None, file=file)) == PROMPT
+    assert stage.read_prompt(SimpleNamespace(prompt=PROMPT + end, file=None)) == PROMPT + end
+
+
 def test_the_prompt_comes_from_a_key_a_file_or_standard_input(write, tmp_path, monkeypatch):
-    """The last line end of a file is no part of it."""
     words = ("generate.max_new=9", "seed=5")
-    _, out, _ = write(*words)
-    for end in ("", "\n", "\r\n"):
-        (tmp_path / "prompt.txt").write_bytes((PROMPT + end).encode())
-        assert write(*words, "--file", str(tmp_path / "prompt.txt"), prompt=None)[1] == out
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"{PROMPT}\r\n".encode())))
-    assert write(*words, prompt=None)[1] == out
+    _, out, err = write(*words)
+    read = re.search(r"\d+ tokens read", err)[0]
+    (tmp_path / "prompt.txt").write_text(PROMPT)
+    _, shown, err = write(*words, "--file", str(tmp_path / "prompt.txt"), prompt=None)
+    assert shown == out and read in err
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(PROMPT.encode())))
+    _, shown, err = write(*words, prompt=None)
+    assert shown == out and read in err
     assert write(*words[:1], "seed=6")[1] != out
 
 
