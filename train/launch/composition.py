@@ -122,6 +122,7 @@ def as_overrides(words: Iterable[str], *, many: bool, texts: Collection[str] = (
         numeric = is_group and any(
             isinstance(number, int | float) for number in getattr(read, "list", [read])
         )
+        numeric |= is_group and override is None  # in another script
         as_text = key in TEXT_KEYS and override is not None and read != value
         if (
             override is None
@@ -228,7 +229,7 @@ def whole(overrides: Sequence[str]) -> DictConfig:
 
     try:
         config = compose("config", overrides=list(overrides), return_hydra_config=True)
-    except (HydraException, YAMLError, ValueError) as error:
+    except (HydraException, YAMLError, ValueError, RecursionError) as error:
         raise ConfigError(_explained(error, overrides)) from error
     hydra_keys.check(config, overrides)
     HydraConfig.instance().set_config(config)  # for ${hydra:...}
@@ -332,6 +333,8 @@ def _explained(error: Exception, overrides: Sequence[str]) -> str:
             + "\nyour own files: corpus=text corpus.sources.text.documents.path=PATH"
             * (group == "corpus")
         )
+    if isinstance(error, RecursionError):
+        return "defaults of YAML files name each other in a circle"
     if isinstance(error, YAMLError):
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         return f"{mark.name if mark else 'YAML'}: {yaml_fault(error)}"

@@ -75,6 +75,8 @@ def check(made: DictConfig, overrides: Sequence[str]) -> None:
         of = "hydra" if section is made.hydra else "hydra.job"
         for key in {*section} - {field.name for field in fields(kind)} - {*REFUSED}:
             raise ConfigError(f"{of}.{key} has no effect: Hydra has no such key; remove it")
+    if isinstance(verbose := plain["verbose"], Mapping):
+        raise ConfigError(f"hydra.verbose must be true, or names of loggers, was: {verbose}")
     for name, (default, cure) in REFUSED.items():
         value: Any = plain
         for part in name.split("."):

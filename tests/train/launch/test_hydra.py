@@ -219,6 +219,8 @@ def test_a_folder_and_a_typed_search_path_both_count(capsys, tmp_path):
     ("hydra.sweeper.max_batch_size=2", "hydra.sweeper.max_batch_size has no effect in bipe"),
     ("seed=interval(0,3)", "seed: an interval is searched: add hydra/sweeper=optuna"),
     ("encoding=1,2", "there is no encoding=1"),
+    ("hydra.sweeper._target_=a.Sweeper", "hydra/sweeper must be basic or optuna in bipe"),
+    ("hydra.verbose={a: b}", "hydra.verbose must be true, or names of loggers"),
 ])  # fmt: skip
 def test_what_a_sweep_cannot_do_is_said(word, told, refused):
     assert told in refused("pretrain", "-m", word)
@@ -255,6 +257,19 @@ def test_a_sweeper_that_a_yaml_chooses_is_there_without_m(tmp_path):
 def test_a_key_that_is_deleted_is_missed_and_not_what_computes_it(refused):
     said = refused("pretrain", "encoding=rope", "~encoding.head_width")
     assert "Unsupported interpolation" not in said
+
+
+def test_files_of_any_name_and_in_a_circle(refused, tmp_path):
+    for group, name, text in (
+        ("experiment", "a", "defaults: [b]"),
+        ("experiment", "b", "defaults: [a]"),
+        ("encoding", "gr\u00f6\u00dfe", "_target_: bipe.encodings.NoPE"),
+    ):
+        (tmp_path / group).mkdir(exist_ok=True)
+        (tmp_path / group / f"{name}.yaml").write_text(f"{text}\n", encoding="utf-8")
+    words = ("--config-dir", str(tmp_path))
+    assert "name each other in a circle" in refused("pretrain", *words, "experiment=a")
+    assert composition.composed(typed("pretrain", *words, f"encoding={name}")).name == name
 
 
 def test_threads_compose_in_turn():

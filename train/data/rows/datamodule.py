@@ -407,6 +407,6 @@ def refuse_trainer(trainer: Any, *, validates: bool) -> None:
         if isinstance(monitor, str) and monitor.startswith("validation/"):
             raise DataError(
                 f"{type(callback).__name__} would wait for {monitor}, and nothing is validated: "
-                "set rows.validation_rows (validation_rows of LMDataModule) and limit_val_batches "
-                "of the Trainer above 0"
+                "set rows.validation_rows above 0 (of your own Trainer validation_rows of "
+                "LMDataModule, and limit_val_batches)"
             )

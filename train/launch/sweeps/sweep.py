@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 _PARAMS = "hydra.sweeper.params."
+_BASIC = "hydra._internal.core_plugins.basic_sweeper.BasicSweeper"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,10 +53,13 @@ class Sweep:
         if word := next(filter(hydra_keys.is_of_hydra, swept), None):
             raise ConfigError(f"{word}: keys of hydra are of the whole sweep, and have one value")
         master = whole([word for word in rest if word not in swept])
-        params = dict(master.hydra.sweeper.get("params") or {})
+        section = master.hydra.sweeper or {}
+        params = dict(section.get("params") or {})
         for _, more in typed:
             params |= more
-        if master.hydra.sweeper.get("max_batch_size") is not None:
+        if (sweeper := section.get("_target_", _BASIC)) != _BASIC:  # our search names none
+            raise ConfigError(f"hydra/sweeper must be basic or optuna in bipe, was: {sweeper}")
+        if section.get("max_batch_size") is not None:
             raise ConfigError(
                 "hydra.sweeper.max_batch_size has no effect in bipe: hydra/launcher=joblib "
                 "hydra.launcher.n_jobs=N runs N trials at a time; remove it"
