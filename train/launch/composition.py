@@ -22,7 +22,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from train.config import TEXT_KEYS, Config, register_resolvers, texts_in
+from train.config import TEXT_KEYS, Config, texts_in
 from train.errors import ConfigError, RunError, as_config_error, nearest
 from train.launch import help_pages, hydra_keys
 from train.launch.reader import exists
@@ -69,14 +69,14 @@ def opened(words: Words) -> Iterator[list[str]]:
     configuration of an application that called us, is restored. Threads take turns.
     """
     from hydra import initialize_config_module
+    from hydra.core.config_store import ConfigStore
     from hydra.core.global_hydra import GlobalHydra
     from hydra.core.singleton import Singleton
 
     with _TURN:
         before = Singleton.get_state()
         GlobalHydra.instance().clear()
-        register_resolvers()
-        hydra_keys.know_search()
+        ConfigStore.instance().store(**hydra_keys.SEARCHER)
         try:
             with initialize_config_module("conf", job_name="bipe", version_base="1.3"):
                 lines = [f"command={words.study.name}"] * words.study.continues
@@ -122,7 +122,7 @@ def as_overrides(words: Iterable[str], *, many: bool, texts: Collection[str] = (
         numeric = is_group and any(
             isinstance(number, int | float) for number in getattr(read, "list", [read])
         )
-        numeric |= is_group and override is None  # in another script
+        numeric |= is_group and override is None and not value.startswith(_STRUCTURED)
         as_text = key in TEXT_KEYS and override is not None and read != value
         if (
             override is None
@@ -132,7 +132,7 @@ def as_overrides(words: Iterable[str], *, many: bool, texts: Collection[str] = (
             or value.startswith("~/")
             or word in texts
         ):
-            if numeric:  # of a file in a group, whose name looks like a number
+            if numeric:  # of a file in a group, whose name looks like a number, or is not ASCII
                 value = ",".join(verbatim(part.strip()) for part in value.split(","))
             word = f"{name}{equals}{_quoted(key, value, many=many, typed=word in texts)}"
             override = parsed(word)

@@ -49,19 +49,13 @@ SEARCH: dict[str, Any] = {
     "direction": "minimize",
     "params": {},  # what is searched, as on the command line
 }
+SEARCHER: dict[str, Any] = {"group": "hydra/sweeper", "name": "optuna", "node": SEARCH}
 _EVENTS = [f"on_{what}_{when}" for what in ("run", "multirun", "job") for when in ("start", "end")]
 
 
 def is_of_hydra(word: str) -> bool:
     """Return whether an override is for Hydra's own section."""
     return word.lstrip("+~").startswith(("hydra.", "hydra/"))
-
-
-def know_search() -> None:
-    """Let hydra/sweeper=optuna be composed."""
-    from hydra.core.config_store import ConfigStore
-
-    ConfigStore.instance().store(group="hydra/sweeper", name="optuna", node=dict(SEARCH))
 
 
 def check(made: DictConfig, overrides: Sequence[str]) -> None:

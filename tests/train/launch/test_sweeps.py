@@ -148,6 +148,7 @@ def test_a_trial_that_diverges_is_pruned_and_named(bipe, tmp_path):
     assert "loss or gradient was not finite" in err
     assert "bipe: 1 of 1 trials failed" in err
     assert [trial.state.name for trial in study_of(tmp_path).trials] == ["PRUNED"]
+    assert "no trial of the search has a validation loss" in bipe("pretrain", *words)[1]
 
 
 def test_a_search_of_nothing_or_without_a_validation_loss_is_refused(bipe, tmp_path):
@@ -158,7 +159,8 @@ def test_a_search_of_nothing_or_without_a_validation_loss_is_refused(bipe, tmp_p
         status, _, err = bipe("pretrain", *words)
         assert status == 2 and told in err
         assert runs_in(tmp_path) == []
-    assert bipe("pretrain", *WORDS, "hydra.sweeper.n_trials=2")[0] == 0  # mended
+    assert bipe("pretrain", *WORDS, "hydra.sweeper.n_trials=1")[0] == 0  # mended
+    assert len(runs_in(tmp_path)) == 1
 
 
 OWN = "_target_: bipe.encodings.RoPE\nhead_width: 16\ntheta: 70.0\n"

@@ -67,6 +67,8 @@ def search(made: Sweep) -> tuple[list[Trial], list[Outcome]]:
         best_words = (f"{key.lstrip('+')}={value}" for key, value in best.params.items())
         summary = f"validation loss {best.value:.4f} of {' '.join(best_words)}"
         print(f"best of {len(study.trials)} trials: {summary}", flush=True)
+    elif not done:
+        print("no trial of the search has a validation loss, and none is left to run", flush=True)
     return [trial for trial, _ in done], [outcome for _, outcome in done]
 
 
@@ -171,7 +173,8 @@ def _batches(
     n_trials, n_jobs = options.n_trials, options.n_jobs
     cut = study.get_trials(states=(TrialState.RUNNING,))
     left = [(trial.number, trial.params) for trial in cut if trial.params.keys() == space.keys()]
-    begun = len(study.trials) - len(cut) + len(left)
+    ended = study.get_trials(states=(TrialState.COMPLETE, TrialState.PRUNED))
+    begun = len(ended) + len(left)  # those that were refused have not begun
     while left or begun < n_trials:
         batch, left = left[:n_jobs], left[n_jobs:]
         while len(batch) < n_jobs and begun < n_trials:
