@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 _PARAMS = "hydra.sweeper.params."
-_BASIC = "hydra._internal.core_plugins.basic_sweeper.BasicSweeper"
+_BASIC = "BasicSweeper"  # of Hydra
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,8 @@ class Sweep:
         params = dict(section.get("params") or {})
         for _, more in typed:
             params |= more
-        if (sweeper := section.get("_target_", _BASIC)) != _BASIC:  # our search names none
+        sweeper = str(section.get("_target_", _BASIC))  # our search names none
+        if sweeper.rpartition(".")[2] != _BASIC:
             raise ConfigError(f"hydra/sweeper must be basic or optuna in bipe, was: {sweeper}")
         if section.get("max_batch_size") is not None:
             raise ConfigError(
