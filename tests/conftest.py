@@ -8,15 +8,12 @@ import signal
 import sys
 from collections import Counter
 from pathlib import Path
-from types import SimpleNamespace
 
 import absl.logging
 import hypothesis
 import jaxtyping
-import omegaconf
 import pytest
 import torch
-import yaml
 from jaxtyping import config as jaxtyping_config
 
 CHECKED = jaxtyping.jaxtyped
@@ -47,21 +44,6 @@ jaxtyping.jaxtyped = sometimes
 jaxtyping.install_import_hook("bipe", "beartype.beartype")
 # Lightning asks for the names of callers; their source, which it does not read, takes 0.3 s.
 inspect.stack = functools.partial(inspect.stack, 0)
-PARSED = functools.cache(yaml.load)
-
-
-def parsed(source, Loader):
-    """Parse each file of conf once, not for each command that is tested."""
-    try:
-        return PARSED(source if isinstance(source, str) else source.read(), Loader)
-    except yaml.YAMLError:  # which names the file
-        if not isinstance(source, str):
-            source.seek(0)
-        return yaml.load(source, Loader)
-
-
-omegaconf.omegaconf.yaml = SimpleNamespace(**vars(yaml) | {"load": parsed})
-omegaconf._utils.get_yaml_loader = functools.cache(omegaconf._utils.get_yaml_loader)
 # No limit on the time of an example: machines are shared. `make fuzz` takes the long profile.
 hypothesis.settings.register_profile("bipe", deadline=None, max_examples=25)
 hypothesis.settings.register_profile("long", deadline=None, max_examples=400)
