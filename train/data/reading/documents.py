@@ -13,7 +13,6 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from copy import copy
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -260,17 +259,6 @@ class TolerantReader(Reader):
         """Return what to set to prepare text of which too much is broken."""
         out = f"{self.keys}on_bad=skip to leave out such text"
         return f"Set {out}, or {self.keys}max_broken=1 to keep it"
-
-
-@contextmanager
-def no_text(where: str) -> Iterator[None]:
-    """Turn a DataError in the block into a `Bad` of the document at `where`."""
-    try:
-        yield
-    except Bad:
-        raise
-    except DataError as fault:
-        raise Bad(where=where, rule="no text", detail=str(fault)) from None
 
 
 def unwrap(text: str) -> str:

@@ -60,8 +60,8 @@ def decode(data: bytes, *, encoding: Encoding = AUTO) -> Decoded:
     others = [name for name in names if name != AUTO]
     if AUTO in names:
         decoded = _automatic(data)
-        return named(data, others) if decoded.replaced and others else decoded
-    return named(data, others)
+        return decode_by(data, others) if decoded.replaced and others else decoded
+    return decode_by(data, others)
 
 
 def names_of(encoding: Encoding) -> list[str]:
@@ -73,18 +73,18 @@ def _automatic(data: bytes) -> Decoded:
     try:
         text = data.decode(UTF8)
     except UnicodeDecodeError:
-        name = wide(data) if zeros else None
+        name = wide_encoding(data) if zeros else None
         if name is None:
             return replace(_replaced(data, UTF8), zeros=zeros)
     else:
-        name = wide(data) if zeros * _MANY_ZEROS > len(data) else None
+        name = wide_encoding(data) if zeros * _MANY_ZEROS > len(data) else None
         if name is None:
             lost = data.count(escape) if (escape := _shifted(data)[0]) else 0
             return Decoded(text=text, zeros=zeros, replaced=lost)
     return Decoded(text=data.decode(name), encoding=name)
 
 
-def named(data: bytes, names: Sequence[str]) -> Decoded:
+def decode_by(data: bytes, names: Sequence[str]) -> Decoded:
     """Decode bytes by the first encoding that fits, else by the one that replaces the fewest."""
     broken = []
     for name in names:
@@ -93,9 +93,9 @@ def named(data: bytes, names: Sequence[str]) -> Decoded:
         except UnicodeDecodeError:
             broken.append(_replaced(data, name))
             continue
-        shown = "" if codecs.lookup(name).name == UTF8 else name
-        return Decoded(text=text, encoding=shown, zeros=text.count("\0"))
-    return min(broken, key=lambda made: made.replaced)
+        utf8 = name == UTF8 or codecs.lookup(name).name == UTF8
+        return Decoded(text=text, encoding="" if utf8 else name, zeros=text.count("\0"))
+    return min(broken, key=lambda decoded: decoded.replaced)
 
 
 def names_of_lines(encoding: Encoding) -> list[str]:
@@ -146,7 +146,7 @@ def check_encoding(encoding: Encoding) -> None:
             raise DataError(f"encoding must be {choices}, was: {name or encoding}") from None
 
 
-def wide(data: bytes, *, whole: bool = True) -> str | None:
+def wide_encoding(data: bytes, *, whole: bool = True) -> str | None:
     """Return which of UTF-16 and UTF-32 bytes are, with a mark or not; None if it is not certain.
 
     whole: False for the beginning of a file.

@@ -18,7 +18,7 @@ from textwrap import shorten
 from typing import Any
 
 from segmenters.fields import KNOWN_FIELDS, NESTING_FIELDS, kept_fields
-from train.data.reading.documents import BROKEN, Bad, Document, TolerantReader, no_text
+from train.data.reading.documents import BROKEN, Bad, Document, TolerantReader
 from train.errors import DataError
 
 Conditions = Mapping[str, Any]
@@ -61,40 +61,21 @@ class Rows(TolerantReader):
         self, row: Any, *, where: str, id: str, replaced: int = 0, encoding: str = ""
     ) -> Document | Bad | None:
         """Return the document of a row, a `Bad` that is skipped, or None if the filter drops it."""
+        if isinstance(row, UnicodeDecodeError):
+            detail = f"not UTF-8: {row.reason}"
+            return self.left_out(Bad(where=where, rule=BROKEN, detail=detail))
+        if not isinstance(row, dict):
+            detail = f"must be an object with keys, was: {type(row).__name__}"
+            return self.left_out(Bad(where=where, rule="no object", detail=detail))
+        if self.filter and not keeps(row, self.filter, where=where):
+            return None
         try:
-            if isinstance(row, UnicodeDecodeError):
-                raise Bad(where=where, rule=BROKEN, detail=f"not UTF-8: {row.reason}")
-            if not isinstance(row, dict):
-                detail = f"must be an object with keys, was: {type(row).__name__}"
-                raise Bad(where=where, rule="no object", detail=detail)
-            if not keeps(row, self.filter, where=where):
-                return None
-            with no_text(where):
-                # A null is the empty text, which `prepare` skips and counts.
-                value = dig(row, self.text_key, parameter="text_key")
-                text = "" if value is None else conversation(value)
-                text = joined(text) if isinstance(text, list) else text
-                if not isinstance(text, str):
-                    rule = f"text_key={self.text_key} must contain text"
-                    raise DataError(f"{rule}, was: {type(text).__name__}")
-                if self.id_key is not None:
-                    id = str(dig(row, self.id_key, parameter="id_key"))
-        except Bad as fault:
-            return self.left_out(fault)
-        return self.written(text, row, where=where, id=id, replaced=replaced, encoding=encoding)
-
-    def written(
-        self,
-        text: str,
-        row: Mapping[str, Any],
-        *,
-        where: str,
-        id: str,
-        replaced: int = 0,
-        encoding: str = "",
-    ) -> Document | Bad:
-        """Return the document of a row with this text, or a `Bad` if too much of it is broken."""
-        meta = fields_of(row, self.text_key, self.meta_keys)
+            text = text_of(row, self.text_key)
+            if self.id_key is not None:
+                id = str(dig(row, self.id_key, parameter="id_key"))
+        except DataError as fault:
+            return self.left_out(Bad(where=where, rule="no text", detail=str(fault)))
+        meta = kept_of(row, self.text_key, self.meta_keys)
         document = self.document(text, id=id, replaced=replaced, encoding=encoding, meta=meta)
         if self.on_bad == "skip" and document.broken:  # else its file is judged as a whole
             return self.too_broken(document.broken, len(document.text), where=where) or document
@@ -108,9 +89,9 @@ def dig(row: Mapping[str, Any], key: str, *, parameter: str, where: str = "") ->
     value: Any = row
     for place, part in enumerate(parts := key.split(".")):
         if place and not isinstance(value, Mapping):
-            held = "text, of which JSON is not read" if isinstance(value, str) else "no object"
+            kind = "text, of which JSON is not read" if isinstance(value, str) else "no object"
             above = ".".join(parts[:place])
-            raise DataError(f"{where}{parameter}={key} is not a field: {above} holds {held}")
+            raise DataError(f"{where}{parameter}={key} is not a field: {above} holds {kind}")
         if part not in value:
             named = map(str, filter(None, value))
             fields = shorten(", ".join(named), _SHOWN, placeholder=" ...") or "no fields"
@@ -119,13 +100,22 @@ def dig(row: Mapping[str, Any], key: str, *, parameter: str, where: str = "") ->
     return value
 
 
-def conversation(messages: Any) -> Any:
+def text_of(row: Mapping[str, Any], key: str) -> str:
+    """Return the text in a field of a row; a null is empty, which `prepare` skips and counts."""
+    value = dig(row, key, parameter="text_key")
+    if isinstance(value, list):
+        value = conversation(value)
+        value = joined(value) if isinstance(value, list) else value
+    if value is not None and not isinstance(value, str):
+        raise DataError(f"text_key={key} must contain text, was: {type(value).__name__}")
+    return value or ""
+
+
+def conversation(messages: list[Any]) -> Any:
     """Return the messages of a conversation as one text in ChatML; anything else as it is.
 
     Messages have `role` and `content`, or `from` and `value`; of content in parts, the texts count.
     """
-    if not isinstance(messages, list) or not messages:
-        return messages
     turns = []
     for message in messages:
         if not isinstance(message, Mapping):
@@ -141,14 +131,14 @@ def conversation(messages: Any) -> Any:
 
 
 def joined(parts: list[Any]) -> Any:
+    """Return texts, or objects with a `text`, as one text; anything else as it is."""
     texts = [part.get("text") if isinstance(part, Mapping) else part for part in parts]
     strings = [text for text in texts if isinstance(text, str)]
     return "\n".join(strings) if len(strings) == len(parts) else parts
 
 
-def fields_of(
-    row: Mapping[str, Any], text_key: str, keys: Sequence[str] | None = None
-) -> dict[str, Any]:
+def kept_of(row: Mapping[str, Any], text_key: str, keys: Sequence[str] | None) -> dict[str, Any]:
+    """Return the fields to keep beside the text: those named, or those that `Auto` knows."""
     if keys is None and _SOUGHT.isdisjoint(row):  # as of most rows
         return {}
     names = [key for key in KNOWN_FIELDS if key != text_key] if keys is None else keys
@@ -205,9 +195,9 @@ def check_conditions(conditions: Conditions | None) -> None:
                 raise DataError(f"{key} must be a number, was: {value!r}")
 
 
-def keeps(row: Mapping[str, Any], conditions: Conditions | None, *, where: str) -> bool:
+def keeps(row: Mapping[str, Any], conditions: Conditions, *, where: str) -> bool:
     """Return whether all conditions hold for a row; DataError names a missing field."""
-    return not conditions or all(
+    return all(
         _holds(dig(row, field, where=f"{where}: ", parameter="filter"), condition)
         for field, condition in conditions.items()
     )

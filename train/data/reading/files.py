@@ -27,7 +27,6 @@ from train.data.reading.documents import (
     Reader,
     TolerantReader,
     grouped,
-    no_text,
     part_size,
 )
 from train.data.reading.encodings import (
@@ -37,23 +36,22 @@ from train.data.reading.encodings import (
     Encoding,
     check_encoding,
     decode,
+    decode_by,
     fault_of,
-    named,
     names_of,
     names_of_lines,
-    wide,
+    wide_encoding,
 )
 from train.data.reading.fields import Rows, columns_of, dig, rows_of
+from train.data.reading.line_pieces import lines_of, spans
 from train.data.reading.storage import (
     ALWAYS,
     MOST_GROWTH,
     File,
-    lines_of,
     listed,
     opened,
     other_endings,
     raw,
-    spans,
 )
 from train.disk.manifest import redacted
 from train.errors import DataError
@@ -185,8 +183,6 @@ _CORPORA = {"parquet": "parquet", "csv": "csv", "tsv": "csv"}  # by suffix; othe
 _LONGEST_FIELD = 2**31 - 1  # characters: the largest C long of every platform
 _LOOKED_AT, _NAMED = 200, 4  # further files like one that is no text
 _WIDE = ("utf-16", "utf_16", "utf16", "utf-32", "utf_32", "utf32")
-_JSON = json.JSONDecoder()
-_SHORT_LINE = 1 << 16  # bytes
 _HEAD = 1 << 16  # bytes by which the encoding of lines is found
 _FIRST_ROW = 1 << 16  # characters that the first row of a table has at most, to find its delimiter
 
@@ -254,9 +250,9 @@ class TextFiles(Encoded):
         super().check()
 
     def read_file(self, file: File) -> Iterator[Document | Bad]:
-        found = self.decoded(file)
+        decoded = self.decoded(file)
         yield self.document(
-            found.text, id=file.name, replaced=found.replaced, encoding=found.encoding
+            decoded.text, id=file.name, replaced=decoded.replaced, encoding=decoded.encoding
         )
 
 
@@ -275,61 +271,41 @@ class JSONL(Rows, Encoded):
     def read_file(self, file: File, **where: int) -> Iterator[Document | Bad]:
         wide = self._wide(file)
         names, shown = names_of_lines(UTF8 if wide else self.encoding), str(file)
-        usual = names[:1] == [UTF8] and not self.filter and self.id_key is None
-        for number, held in lines_of(file, encoding=wide, **where):
-            place, id = f"{shown}:{number}", f"{file.name}:{number}"
+        for number, line in lines_of(file, encoding=wide, **where):
+            decoded = decode_by(line, names)
+            del line  # it may be large
             try:
-                found = self._usual(held[0], id=id, where=place) if usual else None
-                if found is None:
-                    found = self.parse([named(held.pop(), names)], id=id, where=place)
+                item = self.parse(decoded, where=f"{shown}:{number}", id=f"{file.name}:{number}")
             except Bad as fault:
-                found = self.left_out(fault)
-            if found is not None:
-                yield found
-            del found
-
-    def _usual(self, line: bytes, *, id: str, where: str) -> Document | Bad | None:
-        """Return the document of a short object with a text; None: more must be asked."""
-        if len(line) > _SHORT_LINE:
-            return None
-        try:
-            content = line.decode()
-            row, end = _JSON.raw_decode(content)
-        except (ValueError, RecursionError):
-            return None
-        text = row.get(self.text_key) if isinstance(row, dict) else None
-        if not isinstance(text, str) or content[end:] not in ("", "\n"):
-            return None
-        return self.written(text, row, where=where, id=id)
+                item = self.left_out(fault)
+            del decoded
+            if item is not None:
+                yield item
+            del item
 
     def _wide(self, file: File) -> str | None:
         """Return the name of UTF-16 or UTF-32, whose lines do not end with a byte of their own."""
         with opened(file) as stored:
-            texts = wide(stored.read(_HEAD), whole=False)
+            detected = wide_encoding(stored.read(_HEAD), whole=False)
         names = (name for name in names_of(self.encoding) if name.lower().startswith(_WIDE))
-        return texts or next(names, None)
+        return detected or next(names, None)
 
-    def parse(self, line: list[Decoded], *, id: str, where: str) -> Document | Bad | None:
-        """Pop a line from its list and return its document; None for an empty line."""
-        value = line.pop()
-        text, replaced, encoding = value.text, value.replaced, value.encoding
-        del value
-        if not text or text.isspace():
+    def parse(self, line: Decoded, *, where: str, id: str) -> Document | Bad | None:
+        """Return the document of a line; None for an empty line."""
+        if not line.text or line.text.isspace():
             return None
         try:
-            row = json.loads(text)
+            row = json.loads(line.text)
         except (ValueError, RecursionError) as fault:  # also for 5000 digits or 1000 brackets
-            opening = text.lstrip("\ufeff \t")[:1]
-            if opening == "[" and where.endswith(":1"):
+            if line.text.lstrip("\ufeff \t")[:1] == "[" and where.endswith(":1"):
                 raise _array(where) from None
             what = f"for Python: {fault}"
             if isinstance(fault, json.JSONDecodeError):
                 what = f"{fault.msg}, column {fault.colno}"
             raise Bad(where=where, rule="not JSON", detail=f"not JSON: {what}") from None
-        del text
         if isinstance(row, list) and where.endswith(":1"):
             raise _array(where)
-        return self.row(row, where=where, id=id, replaced=replaced, encoding=encoding)
+        return self.row(row, where=where, id=id, replaced=line.replaced, encoding=line.encoding)
 
 
 def _array(where: str) -> Bad:
@@ -358,24 +334,25 @@ class CSV(Rows, Encoded):
         csv.field_size_limit(_LONGEST_FIELD)
         decoded = self.decoded(file)
         text, replaced = decoded.text, decoded.replaced
-        delimiter = self.delimiter or ("\t" if ".tsv" in file.name.lower() else self._found(text))
+        tabs = ".tsv" in file.name.lower()
+        delimiter = self.delimiter or ("\t" if tabs else self._frequent_delimiter(text))
         rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
         number = 1
         try:
             for number, row in enumerate(rows, start=1):
                 where = f"{file}, row {number}"
                 id = f"{file.name}:{number}"
-                found = self.row(row, where=where, id=id, encoding=decoded.encoding)
-                if isinstance(found, Document) and replaced:
+                item = self.row(row, where=where, id=id, encoding=decoded.encoding)
+                if isinstance(item, Document) and replaced:
                     # What was replaced in the file counts for its first row.
-                    found, replaced = replace(found, replaced=found.replaced + replaced), 0
-                if found is not None:
-                    yield found
+                    item, replaced = replace(item, replaced=item.replaced + replaced), 0
+                if item is not None:
+                    yield item
         except csv.Error as fault:
             detail = f"not CSV after row {number}: {fault}"
             raise Bad(where=str(file), rule="not CSV", detail=detail) from None
 
-    def _found(self, text: str) -> str:
+    def _frequent_delimiter(self, text: str) -> str:
         for delimiter in ",;\t|":
             first = csv.reader(io.StringIO(text[:_FIRST_ROW], newline=""), delimiter=delimiter)
             with suppress(csv.Error):
@@ -418,17 +395,19 @@ class Parquet(Rows, Files):
             keys = [self.text_key, *filter(None, [self.id_key]), *(self.filter or {})]
             columns = [key if key in names else key.split(".")[0] for key in keys]
             if columns[0] not in names:
-                with no_text(str(file)):
+                try:
                     dig(dict.fromkeys(names), self.text_key, parameter="text_key")
+                except DataError as fault:
+                    raise Bad(where=shown, rule="no text", detail=str(fault)) from None
             columns += columns_of(table.schema_arrow, self.meta_keys)
-            self.require_bounded(table.metadata, columns, groups, where=str(file))
+            self.require_bounded(table.metadata, columns, groups, where=shown)
             rows = self.rows_at_once(table.metadata)
             for batch in table.iter_batches(batch_size=rows, columns=columns, row_groups=groups):
                 for row in rows_of(batch):
                     where = f"{shown}, row {number}"
-                    found = self.row(row, where=where, id=f"{file.name}:{number}")
-                    if found is not None:
-                        yield found
+                    item = self.row(row, where=where, id=f"{file.name}:{number}")
+                    if item is not None:
+                        yield item
                     number += 1
 
     def rows_at_once(self, metadata: Any) -> int:

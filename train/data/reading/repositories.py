@@ -15,8 +15,17 @@ from typing import Annotated, Any, Self
 
 from bipe.arguments import Rule
 from segmenters.fields import KNOWN_FIELDS, path_of
-from train.data.reading import documents as base
-from train.data.reading.documents import Bad, Document, Part, Reader, TolerantReader
+from train.data.reading.documents import (
+    BINARY,
+    SKIPPED,
+    Bad,
+    Document,
+    Part,
+    Reader,
+    TolerantReader,
+    grouped,
+    part_size,
+)
 from train.data.reading.fields import Rows, dig
 from train.data.reading.files import Files
 from train.data.reading.storage import File
@@ -87,31 +96,29 @@ class Repositories(Reader):
             files = self.of.files()
             return [Part(where={"files": [astuple(file)]}, size=file.size) for file in files]
         shown = [file for file in self.of.files() if not _hidden(file.name)]
-        sizes = []
-        for name, found in groupby(sorted(shown, key=self._key), key=self._owner):
-            held = [*found]
-            sizes.append(((name, held), sum(file.size for file in held)))
-        made = []
-        for group, own in base.grouped(sizes, size=base.part_size(sum(size for _, size in sizes))):
-            stored = [[name, [*map(astuple, files)]] for name, files in group]
-            made.append(Part(where={"repositories": stored}, size=own))
-        return made
+        repositories = []
+        for name, group in groupby(sorted(shown, key=self._key), key=self._owner):
+            files = [*group]
+            size = sum(file.size for file in files)
+            repositories.append(([name, [*map(astuple, files)]], size))
+        most = part_size(sum(size for _, size in repositories))
+        return [
+            Part(where={"repositories": stored}, size=size)
+            for stored, size in grouped(repositories, size=most)
+        ]
 
     def read_part(self, part: Part) -> Iterator[Document | Bad]:
         if "repositories" not in part.where:
             yield from self._of_rows(self.of.read_part(part))
             return
-        for name, held in part.where["repositories"]:
+        for name, stored in part.where["repositories"]:
             files = []
-            for item in self._files([File(*values) for values in held]):
+            for item in self._files([File(*values) for values in stored]):
                 if isinstance(item, Bad):
                     yield item
                 else:
-                    parts = PurePosixPath(item.id).parts
-                    inner = PurePosixPath(*parts[min(self.depth, len(parts) - 1) :])
-                    files.append((str(inner), item))
-            if files:
-                yield self._joined(name, files)
+                    files.append(("/".join(_divided(item.id, self.depth)[1]), item))
+            yield from self._joined(name, files)
 
     def _files(self, files: list[File]) -> Iterator[Document | Bad]:
         assert isinstance(self.of, Files)
@@ -119,38 +126,38 @@ class Repositories(Reader):
             try:
                 yield from self.of.guarded(file, {})
             except Bad as bad:
-                if bad.rule != base.BINARY:
+                if bad.rule != BINARY:
                     raise self.of.beside(bad, files[number:]) from None
                 yield bad.with_traceback(None)
 
     def _of_rows(self, items: Iterable[Document | Bad]) -> Iterator[Document | Bad]:
         """Join neighbouring rows of a repository; one that comes again is a fault."""
         assert self.key is not None
-        seen: set[str] = set()
+        finished: set[str] = set()
         name, files = "", list[tuple[str, Document]]()
         for item in items:
             if isinstance(item, Bad):
                 yield item
                 continue
-            own = str(dig(item.meta, self.key, parameter="key", where=f"{item.id}: "))
-            if own != name and own in seen:
-                detail = f"rows of repository {own} are apart: sort them by {self.key}"
+            repository = str(dig(item.meta, self.key, parameter="key", where=f"{item.id}: "))
+            if repository in finished:
+                detail = f"rows of repository {repository} are apart: sort them by {self.key}"
                 bad = Bad(where=item.id, rule="rows apart", detail=detail)
                 if not isinstance(self.of, TolerantReader):
                     raise bad
                 yield self.of.left_out(bad)
                 continue
-            if own != name and files:
-                yield self._joined(name, sorted(files, key=lambda one: _order(one[0])))
-                files = []
-            name = own
-            seen.add(own)
+            if repository != name:
+                yield from self._joined(name, sorted(files, key=_order_of))
+                finished |= {name} if files else set()
+                name, files = repository, []
             files.append((path_of(None, item.meta, known=bool) or item.id, item))
-        if files:
-            yield self._joined(name, sorted(files, key=lambda one: _order(one[0])))
+        yield from self._joined(name, sorted(files, key=_order_of))
 
-    def _joined(self, name: str, files: list[tuple[str, Document]]) -> Document:
-        """Return the document of a repository; a last line without an end gets one."""
+    def _joined(self, name: str, files: list[tuple[str, Document]]) -> Iterator[Document]:
+        """Yield the document of a repository, if it has files; a last line gets an end."""
+        if not files:
+            return
         texts: list[str] = []
         places: list[dict[str, Any]] = []
         at = 0
@@ -162,24 +169,38 @@ class Repositories(Reader):
             end = "" if not file.text or file.text.endswith(("\n", "\r")) else "\n"
             texts += [head, file.text, end]
             at += len(head) + len(file.text) + len(end)
-        told: dict[str, Any] = {"replaced": sum(file.replaced for _, file in files)}
-        told["encoding"] = ", ".join(sorted({file.encoding for _, file in files} - {""}))
-        meta = {"files": places} if places else {}
-        return self.document("".join(texts), id=name, meta=meta, **told)
+        yield self.document(
+            "".join(texts),
+            id=name,
+            replaced=sum(file.replaced for _, file in files),
+            encoding=", ".join(sorted({file.encoding for _, file in files} - {""})),
+            meta={"files": places} if places else {},
+        )
 
     def _owner(self, file: File) -> str:
-        parts = PurePosixPath(file.name).parts
-        return "/".join(parts[: min(self.depth, len(parts) - 1)]) or "."
+        return "/".join(_divided(file.name, self.depth)[0]) or "."
 
     def _key(self, file: File) -> tuple[str, list[tuple[int, str]]]:
         return self._owner(file), _order(file.name)
 
 
+def _divided(name: str, depth: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the leading folders that name the repository of a file, and the rest of its path."""
+    parts = PurePosixPath(name).parts
+    at = min(depth, len(parts) - 1)
+    return parts[:at], parts[at:]
+
+
 def _order(path: str) -> list[tuple[int, str]]:
+    """Return a key to sort by: the README of a folder, its other files, then its folders."""
     *folders, name = PurePosixPath(path).parts or ("",)
     rank = 0 if name.lower().startswith("readme") else 1
     return [*((2, folder) for folder in folders), (rank, name)]
 
 
+def _order_of(named: tuple[str, Document]) -> list[tuple[int, str]]:
+    return _order(named[0])
+
+
 def _hidden(name: str) -> bool:
-    return any(part[0] == "." or part in base.SKIPPED for part in PurePosixPath(name).parts)
+    return any(part[0] == "." or part in SKIPPED for part in PurePosixPath(name).parts)

@@ -2,10 +2,6 @@
 
 An address contains "://"; chains such as zip://a.jsonl::s3://bucket/a.zip are addresses, too. Files
 are unpacked by their suffix; one that ends too early is a fault, never a short file.
-
-Large files are read in pieces. A plain file is cut at line ends, after counting the lines of each
-piece, since documents are named by them. A compressed file can only be read from its start: each
-piece unpacks all and keeps its own lines, which costs little next to tokenizing.
 """
 
 import bz2
@@ -21,7 +17,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from glob import glob, has_magic
-from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any
 
@@ -42,7 +37,6 @@ _UNPACKERS: dict[str, Any] = {
     ".zst": (zstd.open, "zstandard"),
 }
 _CHANGED = ("ETag", "etag", "sha256", "mtime", "LastModified", "last_modified", "updated", "CRC")
-PACKED_PIECES = 8  # few, because each unpacks the whole file
 _BLOCK = 1 << 22  # bytes
 # How many times its packed size a file may have unpacked, and what every file may have (bytes):
 # text packs to a third or a tenth, and a bomb to a thousandth or less.
@@ -99,16 +93,21 @@ def listed(path: str, *, pattern: str, keys: str = "") -> list[File]:
     if not folder and not has_magic(path):
         raise DataError(f"{keys}path={path}: there is no such file or folder{near(path)}")
     matched = place.glob(pattern) if folder else map(Path, glob(path, recursive=True))  # noqa: PTH207
-    found = sorted(file for file in matched if file.is_file())
-    if not found:
+    files = sorted(file for file in matched if file.is_file())
+    if not files:
         rule = "matches this glob"
         if folder:
             others = other_endings(place, than=(), keys=keys)
             rule = f"in it matches pattern={pattern}{others}"
         raise DataError(f"{keys}path={path}: no file {rule}")
     return [
-        _local(file, file.relative_to(place).as_posix() if folder else file.name) for file in found
+        _local(file, file.relative_to(place).as_posix() if folder else file.name) for file in files
     ]
+
+
+def _local(path: Path, name: str) -> File:
+    stat = path.stat()
+    return File(str(path), name, stat.st_size, str(stat.st_mtime_ns))
 
 
 def other_endings(
@@ -125,6 +124,87 @@ def other_endings(
     listed = ", ".join(counted(count, f"{ending} file") for ending, count in others.most_common(5))
     first = next((ending for ending, _ in others.most_common() if ending[0] == "."), "")
     return f"; it also contains {listed}. To read them, set '{keys}pattern=\"**/*{first}\"'"
+
+
+def _remote(path: str, *, pattern: str, keys: str) -> list[File]:
+    from fsspec.core import url_to_fs
+
+    where = redacted(path)
+    try:
+        system, root = url_to_fs(path)
+        if suffix(path) == ".zip" and "::" not in path and system.isfile(root):
+            return _in_archive(path, pattern, keys)
+        magic = has_magic(root)
+        entries = system.glob(root, detail=True) if magic else system.find(root, detail=True)
+    except (ImportError, ValueError) as fault:
+        raise DataError(f"path={where}: fsspec cannot open this address: {fault}") from None
+    except OSError as fault:
+        raise DataError(f"path={where}: cannot be read: {redacted(str(fault))}") from None
+    entries = {name: entry for name, entry in sorted(entries.items()) if entry["type"] == "file"}
+    if not entries:
+        raise DataError(f"path={where}: there is no such file or folder")
+    files = [_stored(_address(system, path, name), name, entry) for name, entry in entries.items()]
+    if magic or set(entries) == {root}:
+        return [replace(file, name=file.name.rpartition("/")[2]) for file in files]
+    return _matching(files, path, root=root, pattern=pattern, keys=keys)
+
+
+def _address(system: Any, path: str, name: str) -> str:
+    first, chained, rest = path.partition("::")
+    if chained:
+        return f"{first.partition('://')[0]}://{name}{chained}{rest}"
+    if first.partition("?")[0].endswith(name):
+        return path
+    return system.unstrip_protocol(name)
+
+
+def _in_archive(path: str, pattern: str, keys: str) -> list[File]:
+    try:
+        entries = _archive(path, _state(path)).find("", detail=True)
+    except Exception as fault:  # zipfile and the protocols of fsspec have errors of their own
+        reason = f"not a zip archive: {redacted(str(fault))}"
+        raise DataError(f"path={redacted(path)}: {reason}") from None
+    files = [
+        _stored(f"zip://{name}::{path}", name, entry)
+        for name, entry in sorted(entries.items())
+        if entry["type"] == "file"
+    ]
+    return _matching(files, path, root="", pattern=pattern, keys=keys)
+
+
+@lru_cache(maxsize=4)
+def _archive(path: str, state: tuple[int, int]) -> Any:
+    """Open an archive; cached, so that its table of contents is read only once."""
+    from fsspec.implementations.zip import ZipFileSystem
+
+    return ZipFileSystem(fo=path)
+
+
+def _state(path: str) -> tuple[int, int]:
+    """Return time and size of an archive on disk, so that a changed one is opened again."""
+    try:
+        stat = Path(path.removeprefix("file://")).stat()
+    except OSError:
+        return (0, 0)
+    return stat.st_mtime_ns, stat.st_size
+
+
+def _stored(path: str, name: str, entry: dict[str, Any]) -> File:
+    changed = next((str(entry[key]) for key in _CHANGED if entry.get(key)), "")
+    return File(path, name, int(entry.get("size") or 0), changed)
+
+
+def _matching(files: list[File], path: str, *, root: str, pattern: str, keys: str) -> list[File]:
+    from fsspec.utils import glob_translate
+
+    inside = [replace(file, name=file.name.removeprefix(root).lstrip("/")) for file in files]
+    matches = re.compile(glob_translate(pattern)).match
+    matching = [file for file in inside if matches(file.name)]
+    if not matching:
+        cure = other_endings((file.name for file in inside), than=(), keys=keys)
+        rule = f"no file in it matches pattern={pattern}{cure}"
+        raise DataError(f"{keys}path={redacted(path)}: {rule}")
+    return matching
 
 
 @contextmanager
@@ -201,13 +281,6 @@ class _Bounded(io.RawIOBase):
             )
         return len(block)
 
-    def readall(self) -> bytes:
-        blocks = []
-        buffer = bytearray(_BLOCK)
-        while size := self.readinto(buffer):
-            blocks.append(bytes(buffer[:size]))
-        return b"".join(blocks)
-
 
 def suffix(path: str) -> str:
     """Return the last suffix of a path or an address in lower case, without its query."""
@@ -215,164 +288,3 @@ def suffix(path: str) -> str:
         path = path.partition("::")[0].rpartition("/")[2].partition("?")[0]
     name = path.rpartition("/")[2]
     return "." + name.rpartition(".")[2].lower() if "." in name else ""
-
-
-def spans(file: File, *, size: int) -> list[tuple[dict[str, Any], int]]:
-    """Return pieces of about `size` bytes: arguments of `lines_of`, and their stored bytes."""
-    if file.packed:
-        turns = min(PACKED_PIECES, -(-file.size // size))
-        return [({"turn": turn, "turns": turns}, file.size // turns) for turn in range(turns)]
-    return [
-        ({"start": start, "stop": stop, "line": line}, stop - start)
-        for (start, line), (stop, _) in pairwise([*_starts(file, size=size), (file.size, 0)])
-    ]
-
-
-def lines_of(
-    file: File,
-    *,
-    start: int = 0,
-    stop: int | None = None,
-    line: int = 1,
-    turn: int = 0,
-    turns: int = 1,
-    encoding: str | None = None,
-) -> Iterator[tuple[int, list[bytes]]]:
-    """Yield number (from 1) and, in a list, the bytes of lines of a file.
-
-    Of those in bytes start to stop, whose first has the number `line`, every `turns`-th.
-
-    A caller that pops a line from its list holds the only reference: it may be very large. Lines
-    end only at "\\n": JSON strings may contain other line separators. A packed file that is cut
-    short raises Bad in its first piece only. encoding: UTF-16 or UTF-32, whose lines are recoded as
-    UTF-8; start and stop are those of a whole file.
-    """
-    try:
-        with opened(file) as stored:
-            if start:
-                stored.seek(start)
-            lines: Iterable[bytes] = stored if encoding is None else _recoded(stored, encoding)
-            offset, number = start, line
-            for found in lines:  # enumerate would keep a reference to the line
-                if stop is not None and offset >= stop:
-                    return
-                held, size = [found], len(found)
-                del found
-                if number % turns == turn:
-                    yield number, held
-                number, offset = number + 1, offset + size
-    except Bad:
-        if turn == 0:
-            raise
-
-
-def _recoded(stored: IO[bytes], encoding: str) -> Iterator[bytes]:
-    # What cannot be decoded becomes no UTF-8, and is replaced and counted there.
-    with io.TextIOWrapper(stored, encoding, errors="surrogateescape", newline="\n") as text:
-        for line in text:
-            yield line.encode("utf-8", "surrogatepass")
-
-
-def _local(path: Path, name: str) -> File:
-    found = path.stat()
-    return File(str(path), name, found.st_size, str(found.st_mtime_ns))
-
-
-def _remote(path: str, *, pattern: str, keys: str) -> list[File]:
-    from fsspec.core import url_to_fs
-
-    where = redacted(path)
-    try:
-        system, root = url_to_fs(path)
-        if suffix(path) == ".zip" and "::" not in path and system.isfile(root):
-            return _in_archive(path, pattern, keys)
-        magic = has_magic(root)
-        entries = system.glob(root, detail=True) if magic else system.find(root, detail=True)
-    except (ImportError, ValueError) as fault:
-        raise DataError(f"path={where}: fsspec cannot open this address: {fault}") from None
-    except OSError as fault:
-        raise DataError(f"path={where}: cannot be read: {redacted(str(fault))}") from None
-    entries = {name: entry for name, entry in sorted(entries.items()) if entry["type"] == "file"}
-    if not entries:
-        raise DataError(f"path={where}: there is no such file or folder")
-    found = [_stored(_address(system, path, name), name, entry) for name, entry in entries.items()]
-    if magic or set(entries) == {root}:
-        return [replace(file, name=file.name.rpartition("/")[2]) for file in found]
-    return _matching(found, path, root=root, pattern=pattern, keys=keys)
-
-
-def _address(system: Any, path: str, name: str) -> str:
-    first, chained, rest = path.partition("::")
-    if chained:
-        return f"{first.partition('://')[0]}://{name}{chained}{rest}"
-    if first.partition("?")[0].endswith(name):
-        return path
-    return system.unstrip_protocol(name)
-
-
-def _in_archive(path: str, pattern: str, keys: str) -> list[File]:
-    try:
-        entries = _archive(path, _state(path)).find("", detail=True)
-    except Exception as fault:  # zipfile and the protocols of fsspec have errors of their own
-        told = f"not a zip archive: {redacted(str(fault))}"
-        raise DataError(f"path={redacted(path)}: {told}") from None
-    files = [
-        _stored(f"zip://{name}::{path}", name, entry)
-        for name, entry in sorted(entries.items())
-        if entry["type"] == "file"
-    ]
-    return _matching(files, path, root="", pattern=pattern, keys=keys)
-
-
-def _stored(path: str, name: str, entry: dict[str, Any]) -> File:
-    changed = next((str(entry[key]) for key in _CHANGED if entry.get(key)), "")
-    return File(path, name, int(entry.get("size") or 0), changed)
-
-
-def _matching(files: list[File], path: str, *, root: str, pattern: str, keys: str) -> list[File]:
-    from fsspec.utils import glob_translate
-
-    inside = [replace(file, name=file.name.removeprefix(root).lstrip("/")) for file in files]
-    matches = re.compile(glob_translate(pattern)).match
-    found = [file for file in inside if matches(file.name)]
-    if not found:
-        cure = other_endings((file.name for file in inside), than=(), keys=keys)
-        rule = f"no file in it matches pattern={pattern}{cure}"
-        raise DataError(f"{keys}path={redacted(path)}: {rule}")
-    return found
-
-
-def _state(path: str) -> tuple[int, int]:
-    """Return time and size of an archive on disk, so that a changed one is opened again."""
-    try:
-        found = Path(path.removeprefix("file://")).stat()
-    except OSError:
-        return (0, 0)
-    return found.st_mtime_ns, found.st_size
-
-
-@lru_cache(maxsize=4)
-def _archive(path: str, state: tuple[int, int]) -> Any:
-    """Open an archive; cached, so that its table of contents is read only once."""
-    from fsspec.implementations.zip import ZipFileSystem
-
-    return ZipFileSystem(fo=path)
-
-
-def _starts(file: File, *, size: int) -> Iterator[tuple[int, int]]:
-    yield 0, 1
-    line, at, goal = 1, 0, size
-    with raw(file) as stored:
-        while block := stored.read(_BLOCK):
-            done = 0
-            while goal < at + len(block):
-                end = block.find(b"\n", max(done, goal - at))
-                if end < 0:
-                    break
-                line += block.count(b"\n", done, end + 1)
-                done = end + 1
-                if at + done < file.size:
-                    yield at + done, line
-                goal = at + done + size
-            line += block.count(b"\n", done)
-            at += len(block)

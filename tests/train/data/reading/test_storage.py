@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.train.data.corpora import as_lines, write_rows
 from train.data.reading import documents as parts
-from train.data.reading import storage as lines
+from train.data.reading import line_pieces as lines
 from train.data.reading.corpora import PackageCode
 from train.data.reading.documents import Bad, Part, grouped
 from train.data.reading.fields import keeps
@@ -89,11 +89,11 @@ def test_pieces_of_a_plain_file_are_its_lines(tmp_path_factory, content, data):
         pieces = lines.spans(file, size=size)
         assert sum(bytes_ for _, bytes_ in pieces) == file.size
         found = [
-            (number, held[0])
+            (number, line)
             for where, _ in pieces
-            for number, held in lines.lines_of(file, **where)
+            for number, line in lines.lines_of(file, **where)
         ]
-    whole = [(number, held[0]) for number, held in lines.lines_of(file)]
+    whole = [(number, line) for number, line in lines.lines_of(file)]
     assert found == whole
 
 
