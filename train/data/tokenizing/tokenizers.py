@@ -32,7 +32,8 @@ from train.data.reading.documents import grouped
 from train.data.tokenizing.bounds import in_one_line, require_bounded
 from train.data.tokenizing.chunks import continued, cut, places_to_cut
 from train.data.tokenizing.placing import OFFSET_SAMPLE, offset_fault, spelling, unknown_piece
-from train.data.tokenizing.tiktoken_ranks import LONGEST, NoTwin, Twin, probes
+from train.data.tokenizing.tiktoken_ranks import probes
+from train.data.tokenizing.twin import LONGEST, NoTwin, Twin
 from train.errors import DataError
 
 THREADS = "TOKENIZERS_PARALLELISM"
@@ -89,26 +90,48 @@ class Tokenizer:
         self._later = self.fast if later is None else _open(later)  # for parts behind the first
         eos_id = self.fast.token_to_id(eos)
         if eos_id is None:
-            told = "is not in the vocabulary; name a piece that ends a document"
-            raise DataError(f"eos={eos} {told}")
+            raise DataError(
+                f"eos={eos} is not in the vocabulary; name a piece that ends a document"
+            )
         self.eos_id: int = eos_id
         self.vocab_size = max(self.fast.get_vocab().values()) + 1
         with in_one_line():
-            self._settle(definition, bare, bos)
+            self._find_specials(bos)
+            self._find_ways(bare)
 
-    def _settle(self, definition: dict[str, Any], bare: dict[str, Any], bos: str | None) -> None:
-        """Find what encoding needs, by the definition and on samples."""
-        self._special, self._spelled = self._specials()
+    def _find_specials(self, bos: str | None) -> None:
+        """Find the special tokens: which ids they have, and how a text spells them."""
+        tokens = self.fast.get_added_tokens_decoder()
+        unknown = unknown_piece(self._definition)
+        special = {
+            id: token.content
+            for id, token in tokens.items()
+            if token.special and token.content != unknown
+        }
+        self._special = np.zeros(self.vocab_size, dtype=bool)
+        self._special[[*special]] = True
         self.bos_id = None if bos is None else self.fast.token_to_id(bos)
         if bos is not None and (self.bos_id is None or not self._special[self.bos_id]):
             raise DataError(f"bos={bos} is not a special token of the vocabulary; set bos=none")
+        # A Unigram model may hold the spelling of the unknown piece like any other; then
+        # `_as_characters` cuts it in two, as it does with those of special tokens.
+        self._blank = None
+        if unknown and self._definition["model"]["type"] == "Unigram":
+            taken = unknown in self.fast.encode(unknown, add_special_tokens=False).tokens
+            self._blank = unknown if taken else None
+        spellings = {*special.values(), *filter(None, [self._blank])}
+        longest = sorted((text for text in spellings if len(text) > 1), key=len, reverse=True)
+        self._spelled = re.compile("|".join(map(re.escape, longest)) or r"(?!)")
+
+    def _find_ways(self, bare: dict[str, Any]) -> None:
+        """Find where texts may be cut and how tokens are placed, by the definition and samples."""
         self.places = places_to_cut(bare)
         if not all(map(self._cut_exactly, SAMPLES)):
             self.places = None
-        self.spelling = spelling(definition, self.fast.get_vocab())
+        self.spelling = spelling(self._definition, self.fast.get_vocab())
         if self.spelling is not None and not self._table_agrees():
             self.spelling = None
-        fault = offset_fault(self.fast, definition)
+        fault = offset_fault(self.fast, self._definition)
         if fault and (self.spelling is None or self.spelling.ascii_only):
             raise DataError(f"tokens cannot be aligned with the text: {fault}")
 
@@ -118,23 +141,22 @@ class Tokenizer:
     def encode_batch(self, texts: Sequence[str]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return ids and anchors (characters, `segmenters.align`) of each text, int32 [tokens]."""
         nothing = np.empty(0, np.int32)
-        made = [(nothing, nothing)] * len(texts)
-        found: dict[int, tuple[list[np.ndarray], list[np.ndarray]]] = {}
+        rows = [(nothing, nothing)] * len(texts)
+        pieces_of: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
         parts = ((part, len(part.content)) for part in self.parts(texts))
         for slab, _ in grouped(parts, size=_SLAB_CHARACTERS):
             with in_one_line():
                 encoded = self._encode(slab)
-            for (text, start, content), both in zip(slab, encoded, strict=True):
+            for (text, start, content), (ids, anchors) in zip(slab, encoded, strict=True):
                 if len(content) == len(texts[text]):  # it is the whole text
-                    made[text] = both
-                    continue
-                ids, anchors = found.setdefault(text, ([], []))
-                ids.append(both[0])
-                anchors.append(both[1] + np.int32(start))
-        while found:  # each list is freed once it is joined
-            text, joined = found.popitem()
-            made[text] = _joined(joined[0]), _joined(joined[1])
-        return made
+                    rows[text] = ids, anchors
+                else:
+                    pieces_of.setdefault(text, []).append((ids, anchors + np.int32(start)))
+        while pieces_of:  # the parts of each text are freed once they are joined
+            text, pieces = pieces_of.popitem()
+            ids, anchors = map(np.concatenate, zip(*pieces, strict=True))
+            rows[text] = ids, anchors
+        return rows
 
     @functools.cached_property
     def twin(self) -> Twin | None:
@@ -168,16 +190,17 @@ class Tokenizer:
 
     def pieces(self) -> tuple[bytes, ...]:
         """Return the bytes of text of each id, or what it adds after a word; empty if special."""
-        own = self.spelling or spelling(self._definition, self.fast.get_vocab())
-        if own is not None:
-            return own.table.pieces
+        spells = self.spelling or spelling(self._definition, self.fast.get_vocab())
+        if spells is not None:
+            return spells.table.pieces
         ids = range(self.vocab_size)
         before: list[int] = []
         if self._definition["decoder"] != {"type": "Fuse"}:  # which joins the pieces as they are
             before = [*islice((id for id in ids if self.decode([id]).isalpha()), 1)]
             if not before:
-                told = "no token starts with a space: the text of single ids cannot be found"
-                raise DataError(told)
+                raise DataError(
+                    "no token starts with a space: the text of single ids cannot be found"
+                )
         size = len(self.decode(before))
         return tuple(
             b"" if self._special[id] else self.decode([*before, id])[size:].encode() for id in ids
@@ -207,16 +230,13 @@ class Tokenizer:
         if self.spelling is None:
             return self._by_offsets(parts)
         contents = [part.content for part in parts]
-        if sum(map(len, contents)) < WORTH_A_TWIN or max(map(len, contents)) > LONGEST:
-            twin = None
+        worth = sum(map(len, contents)) >= WORTH_A_TWIN and max(map(len, contents)) <= LONGEST
+        if worth and self.twin is not None:
+            ids, counts = self.twin.encode_all(contents)
         else:
-            twin = self.twin
-        if twin is None:
             rows = self._run(parts, offsets=False)
             counts = [*map(len, rows)]
             ids = np.fromiter(chain.from_iterable(rows), np.int32, sum(counts))
-        else:
-            ids, counts = twin.encode_all(contents)
         prefixes = [0] * len(parts)
         if self.spelling.before is not None:
             prefixes = [0 if part.start else self.spelling.prefix(part.content) for part in parts]
@@ -236,32 +256,33 @@ class Tokenizer:
         ]
 
     def _run(self, parts: Sequence[_Part], *, offsets: bool) -> list[Any]:
+        """Return the encoding of each part, or only its ids: those without offsets are faster."""
         later = [part.start > 0 and self._later is not self.fast for part in parts]
-        found = []
-        for fast, wanted in ((self.fast, False), (self._later, True)):
-            contents = [part.content for part, at in zip(parts, later, strict=True) if at is wanted]
+        encodings = []
+        for fast, is_later in ((self.fast, False), (self._later, True)):
+            texts = [part.content for part, at in zip(parts, later, strict=True) if at is is_later]
             run = fast.encode_batch if offsets else fast.encode_batch_fast
-            encodings = run(contents, add_special_tokens=False) if contents else []
-            found.append(iter(encodings if offsets else [made.ids for made in encodings]))
-        return [next(found[at]) for at in later]
+            encodings.append(iter(run(texts, add_special_tokens=False) if texts else []))
+        rows = (next(encodings[at]) for at in later)
+        return [*rows] if offsets else [encoding.ids for encoding in rows]
 
     def _by_offsets(self, parts: Sequence[_Part]) -> list[tuple[np.ndarray, np.ndarray]]:
-        made = []
+        rows = []
         for part, encoding in zip(parts, self._run(parts, offsets=True), strict=True):
             ids = np.array(encoding.ids, dtype=np.int32)
             if self._special[ids].any() or (self._blank and self._blank in part.content):
-                made.append(self._as_characters(part))
+                rows.append(self._as_characters(part))
                 continue
             flat = chain.from_iterable(encoding.offsets)
             spans = np.fromiter(flat, dtype=np.int64, count=2 * len(ids)).reshape(-1, 2)
-            made.append((ids, anchors_from_offsets(part.content, spans).astype(np.int32)))
-        return made
+            rows.append((ids, anchors_from_offsets(part.content, spans).astype(np.int32)))
+        return rows
 
     def _as_characters(self, part: _Part) -> tuple[np.ndarray, np.ndarray]:
         """Encode a part that spells special tokens, with each spelling split in two."""
         ids, anchors, start = [], [], 0
         # Cut after the first character of each spelling, so that none is whole.
-        places = [found.start() + 1 for found in self._spelled.finditer(part.content)]
+        places = [spelled.start() + 1 for spelled in self._spelled.finditer(part.content)]
         for end in [*places, len(part.content)]:
             content = part.content[start:end]
             encoder = self._later if part.start + start else self.fast
@@ -270,30 +291,11 @@ class Tokenizer:
             spans = np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2)
             anchors.append((anchors_from_offsets(content, spans) + start).astype(np.int32))
             start = end
-        found = np.concatenate(ids)
-        if self._special[found].any():
-            piece = self.fast.id_to_token(int(found[self._special[found]][0]))
+        joined = np.concatenate(ids)
+        if self._special[joined].any():
+            piece = self.fast.id_to_token(int(joined[self._special[joined]][0]))
             raise DataError(f"the tokenizer encodes plain text as the special token {piece!r}")
-        return found, np.concatenate(anchors)
-
-    def _specials(self) -> tuple[np.ndarray, re.Pattern[str]]:
-        """Return which ids are special, bool [ids], and a pattern of their spellings."""
-        marked = np.zeros(self.vocab_size, dtype=bool)
-        spelled = []
-        unknown = unknown_piece(self._definition)
-        for index, token in self.fast.get_added_tokens_decoder().items():
-            if token.special and token.content != unknown:
-                marked[index] = True
-                spelled.append(token.content)
-        # A Unigram model may hold the spelling of the unknown piece like any other. Sets `_blank`
-        # to that spelling, which `_as_characters` then cuts in two.
-        self._blank = None
-        if unknown and self._definition["model"]["type"] == "Unigram":
-            taken = unknown in self.fast.encode(unknown, add_special_tokens=False).tokens
-            self._blank = unknown if taken else None
-        spelled += filter(None, [self._blank])
-        longest = sorted((content for content in spelled if len(content) > 1), key=len)[::-1]
-        return marked, re.compile("|".join(map(re.escape, longest)) or r"(?!)")
+        return joined, np.concatenate(anchors)
 
     def _table_agrees(self) -> bool:
         parts = [_Part(0, 0, "".join(filter(str.isascii, text))) for text in SAMPLES]
@@ -318,9 +320,3 @@ def _open(definition: dict[str, Any]) -> tokenizers.Tokenizer:
     fast = tokenizers.Tokenizer.from_str(json.dumps(definition))
     fast.encode_special_tokens = True
     return fast
-
-
-def _joined(parts: list[np.ndarray]) -> np.ndarray:
-    joined = np.concatenate(parts)
-    parts.clear()
-    return joined
