@@ -9,12 +9,13 @@ access keys from addresses, and in a configuration also the values of keys that 
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bipe.sealing import is_sealed, read_object, sealed
-from train.disk.files import write_whole
+from train.disk.files import checksum, differing, sha256, write_whole
 from train.errors import DataError
 
 # What several rooms name.
@@ -68,6 +69,49 @@ def load(path: Path, *, format: str, version: int, what: str) -> dict[str, Any]:
             f"{path}: has changed since it was written: its seal does not match; {_AGAIN}"
         )
     return manifest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """What is wrong with a file; start, stop: the place in bytes, if known."""
+
+    path: Path
+    what: str
+    start: int | None = None
+    stop: int | None = None
+
+    def __str__(self) -> str:
+        where = "" if self.start is None else f" (bytes {self.start} to {self.stop})"
+        return f"{self.path}: {self.what}{where}"
+
+
+def file_faults(
+    folder: Path,
+    files: dict[str, dict[str, Any]],
+    *,
+    hashes: bool = True,
+    advance: Callable[[int], object] = lambda _: None,
+) -> Iterator[Fault]:
+    """Yield listed files that are missing, or whose size or (with `hashes`) sha256 differs.
+
+    files: digest (disk/files.py) of each name. advance: gets the size in bytes of each piece read.
+    """
+    for name, expected in files.items():
+        path = folder / name
+        if not path.is_file():
+            yield Fault(path=path, what="missing, though the manifest lists it; prepare again")
+            continue
+        size = path.stat().st_size
+        if size != expected["bytes"]:
+            what = f"{size} bytes, but the manifest says {expected['bytes']}; prepare again"
+            first, last = sorted((size, expected["bytes"]))
+            yield Fault(path=path, what=what, start=first, stop=last)
+        elif hashes and sha256(path, advance=advance) != expected["sha256"]:
+            # If no block differs, the files are as written and the manifest was changed.
+            places: list[Any] = [*differing(checksum(path), expected)]
+            for start, stop in places or [(None, None)]:
+                what = "its sha256 is not the manifest's; prepare again"
+                yield Fault(path=path, what=what, start=start, stop=stop)
 
 
 def plain(value: Any) -> Any:

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from train.data.rows.choices import Mixture, by_temperature, require_known, require_weights
-from train.data.store.folder import Folders, differences, folders_of, read_top
+from train.data.store.folder import Folders, differences, disagreements, folders_of, read_top
 from train.data.store.shards import Coarser, DataSet, LevelWish, levels_read, open_dataset
-from train.data.store.verify import disagreements
 from train.errors import DataError
 
 

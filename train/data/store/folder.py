@@ -26,7 +26,7 @@ from train.disk.files import (
     writing,
 )
 from train.disk.lock import holder, locked
-from train.disk.manifest import SPLITS, load, store
+from train.disk.manifest import SPLITS, Fault, load, store
 from train.errors import DataError
 
 FORMAT = "bipe-data"
@@ -81,6 +81,23 @@ def read_top(out: Path) -> dict[str, Any]:
         if not all(map(is_name, name.split("/"))):
             raise DataError(f"{out / MANIFEST}: files must be inside the folder, was: {name!r}")
     return manifest
+
+
+def disagreements(
+    split: Path, own: Mapping[str, Any], manifest: Mapping[str, Any]
+) -> Iterator[Fault]:
+    """Yield what the manifest of a split says otherwise than that of the data set."""
+    source = manifest["sources"].get(split.parent.name, {})
+    expected = {
+        "tokenizer": manifest["tokenizer"],
+        "segmenter": source.get("segmenter"),
+        "split": split.name,
+        "counts": source.get("splits", {}).get(split.name),
+    }
+    for key, value in expected.items():
+        if own.get(key) != value:
+            what = f"its {key} is not that of the data set: {own.get(key)}, not {value}"
+            yield Fault(path=split / MANIFEST, what=f"{what}; prepare again")
 
 
 def folders_of(data: Folders) -> dict[str, Path]:

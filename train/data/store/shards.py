@@ -14,8 +14,7 @@ follows from the ends and is not stored. docs/shards.md describes the format for
 
 import json
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,60 +23,15 @@ import numpy as np
 import numpy.typing as npt
 
 from bipe.arguments import Rule
-from train.disk.files import checksum, differing, is_name, sha256
-from train.disk.manifest import load
+from train.disk.files import is_name
+from train.disk.manifest import file_faults, load
 from train.errors import DataError
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
-    """What is wrong with a file; start, stop: the place in bytes, if known."""
-
-    path: Path
-    what: str
-    start: int | None = None
-    stop: int | None = None
-
-    def __str__(self) -> str:
-        where = "" if self.start is None else f" (bytes {self.start} to {self.stop})"
-        return f"{self.path}: {self.what}{where}"
-
-
-def file_faults(
-    folder: Path,
-    files: dict[str, dict[str, Any]],
-    *,
-    hashes: bool = True,
-    advance: Callable[[int], object] = lambda _: None,
-) -> Iterator[Fault]:
-    """Yield listed files that are missing, or whose size or (with `hashes`) sha256 differs.
-
-    files: digest (disk/files.py) of each name. advance: gets the size in bytes of each piece read.
-    """
-    for name, expected in files.items():
-        path = folder / name
-        if not path.is_file():
-            yield Fault(path=path, what="missing, though the manifest lists it; prepare again")
-            continue
-        size = path.stat().st_size
-        if size != expected["bytes"]:
-            told = f"{size} bytes, but the manifest says {expected['bytes']}; prepare again"
-            first, last = sorted((size, expected["bytes"]))
-            yield Fault(path=path, what=told, start=first, stop=last)
-        elif hashes and sha256(path, advance=advance) != expected["sha256"]:
-            # If no block differs, the files are as written and the manifest was changed.
-            places: list[Any] = [*differing(checksum(path), expected)]
-            for start, stop in places or [(None, None)]:
-                what = "its sha256 is not the manifest's; prepare again"
-                yield Fault(path=path, what=what, start=start, stop=stop)
-
 
 Marks = npt.NDArray[np.uint8]
 LevelWish = int | str | Sequence[str]
 NOT_NEGATIVE = Rule("0 or more", lambda value: value >= 0)
-Coarser = (
-    Annotated[int, NOT_NEGATIVE] | Sequence[LevelWish]
-)  # further levels that are read: as many, or these
+# Further levels that are read: as many, or these.
+Coarser = Annotated[int, NOT_NEGATIVE] | Sequence[LevelWish]
 FORMAT = "bipe-shards"
 VERSION = 2
 MAX_LEVELS = 7  # the bits of a mark, a byte, besides that of documents

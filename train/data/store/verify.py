@@ -7,7 +7,7 @@ place and the number of places are reported.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,14 @@ import numpy.typing as npt
 
 from segmenters.wording import counted
 from train.data.store import folder as top
-from train.data.store.shards import MANIFEST, Fault, Shard, file_faults, read_manifest
+from train.data.store.shards import MANIFEST, Shard, read_manifest
 from train.disk.files import sha256
+from train.disk.manifest import Fault, file_faults
 from train.errors import DataError
 
 Advance = Callable[[int], object]
+_BLOCK = 1 << 22  # items checked at once
+_INT64 = 8
 
 
 def data_faults(
@@ -51,7 +54,7 @@ def data_faults(
             yield from split_faults(split, structure=structure, advance=advance)
         if manifest is not None:
             with suppress(DataError):  # reported elsewhere
-                yield from disagreements(split, read_manifest(split), manifest)
+                yield from top.disagreements(split, read_manifest(split), manifest)
 
 
 def split_faults(
@@ -81,8 +84,8 @@ def split_faults(
 def splits_of(folder: Path, *, sources: Sequence[str] | None = None) -> list[Path]:
     there = {path.parent for path in folder.glob(f"*/*/{MANIFEST}")}
     with suppress(DataError):  # reported elsewhere
-        told = top.read_top(folder)["sources"]
-        there |= {folder / source / split for source in told for split in told[source]["splits"]}
+        for source, entry in top.read_top(folder)["sources"].items():
+            there |= {folder / source / split for split in entry["splits"]}
     return sorted(path for path in there if sources is None or path.parent.name in sources)
 
 
@@ -102,24 +105,6 @@ def _top_faults(
         yield Fault(path=tokenizer, what=what)
 
 
-def disagreements(
-    split: Path, own: Mapping[str, Any], manifest: Mapping[str, Any]
-) -> Iterator[Fault]:
-    """Yield what the manifest of a split says otherwise than that of the data set."""
-    source = manifest["sources"].get(split.parent.name, {})
-    expected = {
-        "tokenizer": manifest["tokenizer"],
-        "segmenter": source.get("segmenter"),
-        "split": split.name,
-        "counts": source.get("splits", {}).get(split.name),
-    }
-    for key, value in expected.items():
-        if own.get(key) != value:
-            told = f"{own.get(key)}, not {value}; prepare again"
-            what = f"its {key} is not that of the data set: {told}"
-            yield Fault(path=split / MANIFEST, what=what)
-
-
 def _unlisted(folder: Path, known: set[str]) -> Iterator[Fault]:
     for path in sorted(folder.iterdir()):
         if path.name not in known:
@@ -128,10 +113,6 @@ def _unlisted(folder: Path, known: set[str]) -> Iterator[Fault]:
 
 def _as_fault(path: Path, fault: DataError) -> Fault:
     return Fault(path=path, what=str(fault).removeprefix(str(path)).lstrip(": "))
-
-
-_BLOCK = 1 << 22  # items checked at once
-_INT64 = 8
 
 
 def structure_faults(shard: Shard, *, counts: dict[str, int], vocab_size: int) -> Iterator[Fault]:
