@@ -31,7 +31,7 @@ _PREPOSITIONS, _SLAVIC = frozenset("kosuvwz"), frozenset(("cs", "sk", "pl", "sl"
 _FIRST_WORDS = frozenset("AIOEYUVWZKSaioeyuvwzks")
 # Small letters that hardly abbreviate: some of Latin, vowels that are words, and Greek ones.
 _PLAIN = frozenset(
-    "xyjwqi\u00e0\u00e1\u00e8\u00e9\u00ed\u00e5\u00f6\u00f8\u00fa\u044f\u0454\u044e"
+    "xyjwqi\u00e0\u00e1\u00e8\u00e9\u00ed\u00e5\u00f6\u00f8\u00fa\u044f\u0454\u044e\u0435"
     "\u03b1\u03b2\u03b3\u03b4\u03b5\u03b6\u03b8\u03bb\u03be\u03c1\u03c4\u03c6\u03c8\u03c9"
 )
 # The first letters of German abbreviations of two words: "z. B.", "v. Chr.".
@@ -69,10 +69,21 @@ def _joined(doubt: Doubt) -> str:
     return (before + doubt.before).lower() if before[-1] == "." else ""
 
 
+def _names_symbol(word: str) -> bool:
+    return word in word_lists.SYMBOLS or word.lower() in word_lists.THINGS
+
+
 def _is_named_symbol(doubt: Doubt) -> bool:
     before = doubt.bare_previous
-    named = before in word_lists.SYMBOLS or before.lower() in word_lists.THINGS
-    return named or _SIGN.search(before) is not None
+    return _names_symbol(before) or _SIGN.search(before) is not None
+
+
+def _is_answer(doubt: Doubt) -> bool:
+    """Return whether a letter is what an answer is said to be, in any language."""
+    if doubt.bare_previous not in word_lists.BEING:
+        return False
+    sentence = doubt.text[_sentence_start(doubt) : doubt.start]
+    return not word_lists.ANSWERS.isdisjoint(sentence.lower().split())
 
 
 def _is_chosen(doubt: Doubt) -> bool:
@@ -215,7 +226,7 @@ LETTER: Table = (
     Rule(
         "letter of a script without capitals",
         lambda d: d.before.lower() == d.before.upper(),
-        lambda d: d.before >= "\u1100",
+        lambda d: d.before >= "\u1100" or d.before in word_lists.SYLLABLES,
     ),
     Rule("letter without a word before it", lambda d: not d.bare_previous, False),
     Rule(
@@ -251,9 +262,10 @@ LETTER: Table = (
     Rule(
         "letter behind a colon",  # "Answer: A. Then"
         lambda d: d.previous[-1] == ":",
-        lambda d: d.bare_previous[:-1].lower() in word_lists.SYMBOLS,
+        lambda d: _names_symbol(d.bare_previous[:-1].lower()),
     ),
     Rule("letter that is chosen", _is_chosen, True),
+    Rule("letter that answers", _is_answer, True),  # "Die Antwort ist B. Das"
     Rule(
         "letter behind a comma",  # "x, Y. So", "title, J. Smith"
         lambda d: d.previous[-1] == "," and _may_be_initial(d),

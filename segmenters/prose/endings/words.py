@@ -24,7 +24,7 @@ from segmenters.prose.endings.letters import COUNTED, LETTER
 _ITEM, _LONGEST_ITEM = re.compile(r"\d{1,3}|[A-Za-z]|[ivxIVX]{1,5}"), 5
 _INITIALS = re.compile(r"\w(?:\.-?\w)+")
 _ACRONYM = re.compile(r"(?:[A-Z]\.){2,5}[A-Z]")
-_BEFORE_ACRONYM = frozenset(("the", "a", "an", "in", "at", "his", "her", "my", "our", "their"))
+_LONG_ACRONYM = 4  # letters, of which persons hardly have so many
 # Numbers of sections: "8.2".
 _SECTION = re.compile(r"\d+(?:\.\d+)+")
 _ORDINAL, _THOUSANDS = re.compile(r"\d{1,2}|[IVX]+"), re.compile(r"\d{1,3}")
@@ -37,7 +37,10 @@ _ONLY_BEFORE_NAME = word_lists.BEFORE_NAME - word_lists.BOUND_BEFORE.keys()
 _SHORTENED = word_lists.BEFORE_NAME | word_lists.MAY_END | word_lists.CLIPPED
 _KNOWN = frozenset(
     word.lower()
-    for words in (_SHORTENED, word_lists.AFTER, word_lists.BEFORE_NUMBER, word_lists.INITIALS)
+    for words in (
+        *(_SHORTENED, word_lists.AFTER, word_lists.BEFORE_NUMBER),
+        *(word_lists.INITIALS, word_lists.CITED),
+    )
     for word in words
 )
 # A word behind an open bracket that is no longer than this is abbreviated: "(angl. James)".
@@ -60,6 +63,9 @@ _SOUND = re.compile(r"[mh]+|s+h+|p+s+t+|b+r+|p+f+|t+s+k+|z+|g+r+")
 _CLOSING = frozenset(")]\"'\u2019\u201d\u201c\u00bb")
 _JOINTS = re.compile(r"(?<=\w)['\u2019-](?=\w)")
 _VIRAMA = 9  # its class in `unicodedata.combining`: it takes the vowel from a letter
+# Behind these the words are no abbreviations: "5 ms. Then", "the Fed. Then", "das Gen. Dann".
+_NOUN = re.compile("[Tt]he|[Dd]as|[Dd]ieses|dem|im|[Ee]in|kein|jedes")
+_OWN = {"ms": COUNTED, "ns": COUNTED, "Fed": _NOUN, "Gen": _NOUN, "Pub": _NOUN}
 # Before M rather a day follows ("10 a.m. Monday") or a title ("At 5 a.m. Mr. Smith").
 _HOURS = ("a.m", "p.m")
 _MOST_DAYS = 31
@@ -135,6 +141,7 @@ def _is_listed_word(word: str, lower: str) -> bool:
         word in word_lists.INITIALS
         or not word_lists.BEFORE_NAME.isdisjoint((lower, word, word.capitalize()))
         or any(lower in words for words in (word_lists.MAY_END, word_lists.AFTER))
+        or word in word_lists.CITED
         or not word_lists.BEFORE_NUMBER.isdisjoint((lower, word))
     )
 
@@ -245,8 +252,8 @@ def _is_before_name(doubt: Doubt) -> bool:
     """
     bound, word = word_lists.BOUND_BEFORE, doubt.word
     forms = word_lists.BEFORE_NAME.intersection(_forms(word))
-    if word == "ms" and COUNTED.fullmatch(doubt.previous):
-        return False  # milliseconds
+    if word in _OWN and _OWN[word].fullmatch(doubt.previous):
+        return False
     if forms and _is_capitals(doubt):
         forms &= {word}
     return any(
@@ -276,12 +283,13 @@ def _is_capitals(doubt: Doubt) -> bool:
 
 
 def _may_end(doubt: Doubt) -> bool:
-    lower = doubt.lower
-    if lower not in word_lists.MAY_END or _is_capitals(doubt) or doubt.word in _ONLY_BEFORE_NAME:
+    lower, bound = doubt.lower, word_lists.BOUND_END
+    forms = word_lists.MAY_END.intersection((doubt.word, lower))
+    if not forms or _is_capitals(doubt) or doubt.word in _ONLY_BEFORE_NAME:
         return False
     if lower in word_lists.BOUND_BEFORE and _is_before_name(doubt):
         return False
-    return lower not in word_lists.BOUND_END or doubt.speaks(word_lists.BOUND_END[lower])
+    return any(form not in bound or doubt.speaks(bound[form]) for form in forms)
 
 
 def _is_before_number(doubt: Doubt) -> bool:
@@ -347,7 +355,11 @@ MAY_END: Table = (
 
 def _is_acronym(doubt: Doubt) -> bool:
     """Return whether three or more dotted capitals are no initials: "the F.B.I."."""
-    return bool(_ACRONYM.fullmatch(doubt.word)) and doubt.previous in _BEFORE_ACRONYM
+    word, before = doubt.word, doubt.previous
+    if not _ACRONYM.fullmatch(word):
+        return False
+    is_long = word.count(".") >= _LONG_ACRONYM - 1 and before.islower()
+    return is_long or before in word_lists.ARTICLES
 
 
 def _ends_acronym(doubt: Doubt) -> bool:
@@ -359,6 +371,14 @@ def _ends_acronym(doubt: Doubt) -> bool:
     return doubt.following in word_lists.STARTING or doubt.previous != "the"
 
 
+def _is_cited(doubt: Doubt) -> bool:
+    """Return whether a word is of a citation: "Phys. Rev. Lett. 3", "5 Wis. 2d 4"."""
+    word, before = doubt.word, doubt.previous
+    if word not in word_lists.CITED or doubt.start - len(word) <= doubt.last:
+        return False
+    return before[-1:] == "." or before[:1].isdigit() or doubt.following.isdigit()
+
+
 def _after_named(word: str) -> frozenset[str]:
     """Return the capitals that start a sentence behind a firm or state."""
     return word_lists.STARTING | {"D"} if word in ("co", "corp") else word_lists.STARTING
@@ -367,6 +387,7 @@ def _after_named(word: str) -> frozenset[str]:
 WORD: Table = (
     Rule("may end", _may_end, MAY_END),
     Rule("abbreviation before a name", _is_before_name, False),
+    Rule("abbreviation before a number", _is_before_number, False),
     Rule(
         "abbreviation after a word",
         lambda d: d.lower in word_lists.AFTER,
@@ -378,10 +399,10 @@ WORD: Table = (
         lambda d: "." in d.word,
         lambda d: _dotted_ends(d.word, d.lower) or (d.starts is True and d.word.count(".") == 1),
     ),
-    Rule("abbreviation before a number", _is_before_number, False),
     Rule("unknown abbreviation without a vowel", _is_vowelless, _ends_vowelless),
     Rule("ordinal in Roman numerals", _is_roman_ordinal, False),
-    Rule("initial of India", lambda d: d.word[0] >= "\u0900" and _is_initial(d.word), False),
+    Rule("initial of India", lambda d: _is_indian_initial(d), False),
+    Rule("abbreviation in a citation", _is_cited, False),
     Rule("word", otherwise, True),
 )
 
@@ -426,6 +447,13 @@ def _dotted_ends(word: str, lower: str) -> bool:
     first, _, rest = lower.rpartition(".")
     short = len(rest) <= _LONGEST_PART and len(first) > 1
     return not (short and (first in word_lists.BEFORE_NAME or rest in _ONLY_BEFORE_NAME))
+
+
+def _is_indian_initial(doubt: Doubt) -> bool:
+    """Return whether a short word is an initial and no verb, as the copula is."""
+    word = doubt.word
+    ends = word in word_lists.SYLLABLES and doubt.previous[-1:] != "."
+    return word[0] >= "\u0900" and not ends and _is_initial(word)
 
 
 def _is_initial(word: str) -> bool:
