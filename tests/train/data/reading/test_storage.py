@@ -89,9 +89,7 @@ def test_pieces_of_a_plain_file_are_its_lines(tmp_path_factory, content, data):
         pieces = lines.spans(file, size=size)
         assert sum(bytes_ for _, bytes_ in pieces) == file.size
         found = [
-            (number, line)
-            for where, _ in pieces
-            for number, line in lines.lines_of(file, **where)
+            (number, line) for where, _ in pieces for number, line in lines.lines_of(file, **where)
         ]
     whole = [(number, line) for number, line in lines.lines_of(file)]
     assert found == whole

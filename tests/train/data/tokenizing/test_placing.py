@@ -12,10 +12,10 @@ from tokenizers import Regex, models, pre_tokenizers
 from segmenters.align import byte_alphabet
 from tests.segmenters.test_align import oracle_anchors
 from tests.train.data.tokenizer_kinds import FRAGMENTS, KINDS, kind, walk
-from train.data.tokenizing import twin as room
 from train.data.tokenizing import tokenizers as module
-from train.data.tokenizing.twin import NoTwin, Twin
+from train.data.tokenizing import twin as room
 from train.data.tokenizing.tokenizers import SAMPLES, Tokenizer
+from train.data.tokenizing.twin import NoTwin, Twin
 
 texts = st.lists(st.sampled_from(FRAGMENTS), max_size=14).map("".join)
 HOSTILE = [
