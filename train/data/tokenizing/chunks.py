@@ -111,22 +111,22 @@ def cut(text: str, places: re.Pattern[str] | None, *, at_least: int, at_most: in
 
 def _forced(text: str, start: int, end: int) -> int:
     for mark in "\n ":
-        found = text.rfind(mark, max(start + 1, end - _BACK), end - 1)
-        if found > 0:
-            return found + (mark == "\n")
+        place = text.rfind(mark, max(start + 1, end - _BACK), end - 1)
+        if place > 0:
+            return place + (mark == "\n")
     return end
 
 
 def continued(definition: dict[str, Any]) -> dict[str, Any] | None:
     """Return the definition for later parts, which prepends nothing; None if it is the same."""
-    made = copy.deepcopy(definition)
-    made["normalizer"] = _without_prefix(made["normalizer"])
-    for place, step in enumerate(steps_of(made["pre_tokenizer"], "pretokenizers")):
+    later = copy.deepcopy(definition)
+    later["normalizer"] = _without_prefix(later["normalizer"])
+    for place, step in enumerate(steps_of(later["pre_tokenizer"], "pretokenizers")):
         if step["type"] == "ByteLevel" and place == 0:
             step["add_prefix_space"] = False
         if step["type"] == "Metaspace" and (place == 0 or step["prepend_scheme"] == "first"):
             step["prepend_scheme"] = "never"
-    return made if made != definition else None
+    return later if later != definition else None
 
 
 def steps_of(part: dict[str, Any] | None, key: str) -> list[dict[str, Any]]:
@@ -178,16 +178,17 @@ def _by_steps(definition: dict[str, Any], *, marks: bool, lines: bool) -> str:
 
 def _by_expression(expression: str, *, alone: bool, marks: bool, lines: bool) -> str:
     """Return the places of an expression; alone: nothing has changed or cut the text before."""
-    found = _alternatives(expression)
-    if not is_known(expression) or found[-2:] != [r"\s+(?!\S)", r"\s+"]:
+    alternatives = _alternatives(expression)
+    if not is_known(expression) or alternatives[-2:] != [r"\s+(?!\S)", r"\s+"]:
         raise _Unproved
     inside = f"{_WORD}|{_MARK}" if alone and marks else _WORD
-    ends, trailing = _LINES & {*found}, {_TRAILING, _TRAILING_SLASH} & {*found}
+    ends = _LINES & {*alternatives}
+    trailing = {_TRAILING, _TRAILING_SLASH} & {*alternatives}
     if not lines or (trailing and not ends):
         return inside
     before, after = _BEFORE_LETTER, _AFTER_LETTER
     if alone:
-        before, after = _BEFORE, _AFTER_NO_SLASH if _TRAILING_SLASH in found else _AFTER
+        before, after = _BEFORE, _AFTER_NO_SLASH if _TRAILING_SLASH in trailing else _AFTER
     return f"{after if ends else before}|{inside}"
 
 
@@ -196,19 +197,19 @@ def _by_vocabulary(model: dict[str, Any], *, spaces: bool, lines: bool) -> str:
     affixes = ("ignore_merges", "continuing_subword_prefix", "end_of_word_suffix")
     if model["type"] != "BPE" or any(map(model.get, affixes)):
         raise _Unproved
-    pieces, found = model["vocab"], []
+    pieces, places = model["vocab"], []
     across = re.compile(f"[^{SPACE_MARK}]{SPACE_MARK}")
     if spaces and SPACE_MARK in pieces and not any(map(across.search, pieces)):
-        found.append(_WORD)
+        places.append(_WORD)
     # An unknown line end would form one unknown piece with what follows.
     known = "\n" in pieces or (model["byte_fallback"] and "<0x0A>" in pieces)
     ends = ("\n", "<0x0A>")
     alone = not any(end in piece and piece != end for piece in pieces for end in ends)
     if lines and known and alone:
-        found.append(_AFTER)
-    if not found:
+        places.append(_AFTER)
+    if not places:
         raise _Unproved
-    return "|".join(found)
+    return "|".join(places)
 
 
 def _require_plain_additions(definition: dict[str, Any]) -> bool:

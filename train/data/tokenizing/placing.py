@@ -63,24 +63,26 @@ def spelling(definition: Mapping[str, Any], vocabulary: Mapping[str, int]) -> Sp
     normalisers = steps_of(definition["normalizer"], "normalizers")
     marking = [step for step in normalisers if step["type"] not in _PLAIN_IN_ASCII]
     steps = steps_of(definition["pre_tokenizer"], "pretokenizers")
-    own = [step for step in steps if step["type"] not in _SPLITTERS]
+    writing = [step for step in steps if step["type"] not in _SPLITTERS]
     added = definition["added_tokens"]
-    ids: dict[str, list[int]] = {
-        "special": [token["id"] for token in added if token["special"]],
-        "verbatim": [token["id"] for token in added if not token["special"]],
-    }
-    if [step["type"] for step in own] == ["ByteLevel"] and not marking:
+    special = [token["id"] for token in added if token["special"]]
+    verbatim = [token["id"] for token in added if not token["special"]]
+    before = None
+    if [step["type"] for step in writing] == ["ByteLevel"] and not marking:
         try:
-            table = ByteTable.from_vocabulary(vocabulary, **ids)
+            table = ByteTable.from_vocabulary(vocabulary, special=special, verbatim=verbatim)
         except ValueError:
             return None
-        before = "byte_level" if own[0]["add_prefix_space"] else None
-    elif _spaces_are_marked(marking, own):
-        unknown = unknown_piece(definition)
-        ids["special"] += [] if unknown is None else [vocabulary[unknown]]
-        table = ByteTable.from_sentencepiece(vocabulary, **ids)
-        before = "metaspace" if own and own[0]["prepend_scheme"] != "never" else None
-        before = "always" if _PREPENDS in marking else before
+        if writing[0]["add_prefix_space"]:
+            before = "byte_level"
+    elif _spaces_are_marked(marking, writing):
+        if (unknown := unknown_piece(definition)) is not None:
+            special.append(vocabulary[unknown])
+        table = ByteTable.from_sentencepiece(vocabulary, special=special, verbatim=verbatim)
+        if _PREPENDS in marking:
+            before = "always"
+        elif writing and writing[0]["prepend_scheme"] != "never":
+            before = "metaspace"
     else:
         return None
     return Spelling(table=table, ascii_only=len(marking) < len(normalisers), before=before)
@@ -94,6 +96,7 @@ def unknown_piece(definition: Mapping[str, Any]) -> str | None:
 
 
 def offset_fault(fast: tokenizers.Tokenizer, definition: Mapping[str, Any]) -> str | None:
+    """Return which token of the sample its offsets put out of place; None if all are right."""
     text = OFFSET_SAMPLE
     encoding = fast.encode(text, add_special_tokens=False)
     try:
@@ -111,10 +114,10 @@ def offset_fault(fast: tokenizers.Tokenizer, definition: Mapping[str, Any]) -> s
         if shown is not None and shown not in _normalised(fast, text, start, end):
             place = f"{text[start:end]!r} (characters {start} to {end})"
             return f"{piece!r} does not spell {place}, where its offsets lead"
-    for found in re.finditer(r"\S+", text):  # a word with ids must share characters with a token
-        start, end = found.span()
-        if not any(covered[start:end]) and fast.encode(found[0], add_special_tokens=False).ids:
-            return f"{found[0]!r} (characters {start} to {end}) belongs to no token"
+    for word in re.finditer(r"\S+", text):  # one with ids must share characters with a token
+        start, end = word.span()
+        if not any(covered[start:end]) and fast.encode(word[0], add_special_tokens=False).ids:
+            return f"{word[0]!r} (characters {start} to {end}) belongs to no token"
     return None
 
 
@@ -126,6 +129,7 @@ def _normalised(fast: tokenizers.Tokenizer, text: str, start: int, end: int) -> 
 
 
 def _shown(piece: str, definition: Mapping[str, Any]) -> str | None:
+    """Return the text that a piece spells; None if that cannot be told from the piece alone."""
     if piece == unknown_piece(definition) or _BYTE_PIECE.fullmatch(piece):
         return None
     if "ByteLevel" in str(definition["pre_tokenizer"]):
@@ -136,9 +140,10 @@ def _shown(piece: str, definition: Mapping[str, Any]) -> str | None:
     return _ORNAMENTS.sub("", piece)
 
 
-def _spaces_are_marked(marking: list[dict[str, Any]], own: list[dict[str, Any]]) -> bool:
+def _spaces_are_marked(marking: list[dict[str, Any]], writing: list[dict[str, Any]]) -> bool:
+    """Return whether normalisers (marking) or a Metaspace alone write SPACE_MARK for spaces."""
     if any(step not in (_MARKS_SPACES, _PREPENDS) for step in marking):
         return False
-    if [step["type"] for step in own] == ["Metaspace"]:
-        return own[0]["replacement"] == SPACE_MARK and not marking
-    return not own and _MARKS_SPACES in marking
+    if [step["type"] for step in writing] == ["Metaspace"]:
+        return writing[0]["replacement"] == SPACE_MARK and not marking
+    return not writing and _MARKS_SPACES in marking

@@ -141,6 +141,7 @@ def _cuts(model: Any, user: Sequence[str]) -> str:
 
 
 def _first_pieces(model: Any) -> Callable[[str], str]:
+    """Return a function that gives the first piece of a text, encoded as it is."""
     import sentencepiece
 
     plain = type(model)()
@@ -148,10 +149,10 @@ def _first_pieces(model: Any) -> Callable[[str], str]:
     plain.normalizer_spec.Clear()
     plain.normalizer_spec.add_dummy_prefix = False
     plain.normalizer_spec.remove_extra_whitespaces = False
-    made = sentencepiece.SentencePieceProcessor(model_proto=plain.SerializeToString())
+    processor = sentencepiece.SentencePieceProcessor(model_proto=plain.SerializeToString())
 
     def first(text: str) -> str:
-        ends = [end for _, end in made.encode(text, out_type="offset_mapping")["offsets"]]
+        ends = [end for _, end in processor.encode(text, out_type="offset_mapping")["offsets"]]
         return text[: next(filter(None, ends))]  # only the last byte of a character has one
 
     return first

@@ -150,32 +150,33 @@ class LoadTokenizer:
         digest = hashlib.sha256(b"".join(map(Path.read_bytes, files)))
         if (prepared := _prepared(file).get("eos_id")) is not None:
             digest.update(str(prepared).encode())
-        given = {key: value for key, value in asdict(self).items() if key != "path"}
+        options = {key: value for key, value in asdict(self).items() if key != "path"}
         if self.bos == "none":
-            del given["bos"]
-        return {"tokenizer": "LoadTokenizer", "sha256": digest.hexdigest(), **given}
+            del options["bos"]
+        return {"tokenizer": "LoadTokenizer", "sha256": digest.hexdigest(), **options}
 
     def _begin(self, fast: tokenizers.Tokenizer, file: Path) -> str | None:
         if (prepared := _prepared(file).get("bos_id")) is not None:
             return fast.id_to_token(prepared)
         if self.bos == "none":
             return None
-        if not (piece := _named(file, "bos_token") or _put_before_texts(fast)):
+        encoding = fast.encode("x")
+        put_before = encoding.tokens[0] if encoding.special_tokens_mask[:1] == [1] else None
+        if not (piece := _token_of(_config(file), "bos_token") or put_before):
             raise DataError(
                 "the tokenizer has no beginning-of-document token; name it as bos_token in "
-                f"{TOKENIZER_CONFIG}, or set corpus.tokenizer.bos=none"
+                f"{TOKENIZER_CONFIG}, or set {KEY}bos=none"
             )
         return str(piece)
 
     def _end(self, fast: tokenizers.Tokenizer, file: Path) -> str:
         prepared = _prepared(file).get("eos_id")
         chosen = None if prepared is None else fast.id_to_token(prepared)
-        named = _named(file, "eos_token")
-        known = (piece for piece in _KNOWN_ENDS if fast.token_to_id(piece) is not None)
-        if not (end := chosen or named or next(known, None)):
-            told = "the tokenizer has no end-of-document token; set corpus.tokenizer.eos=PIECE"
-            raise DataError(told)
-        return str(end)
+        spellings = (piece for piece in _KNOWN_ENDS if fast.token_to_id(piece) is not None)
+        piece = chosen or _token_of(_config(file), "eos_token") or next(spellings, None)
+        if not piece:
+            raise DataError(f"the tokenizer has no end-of-document token; set {KEY}eos=PIECE")
+        return str(piece)
 
 
 @runtime_checkable
@@ -202,12 +203,6 @@ def _parts(texts: Iterable[str]) -> Iterator[str]:
         yield text[start:]
 
 
-def _put_before_texts(fast: tokenizers.Tokenizer) -> str | None:
-    """Return the token that a tokenizer puts before any text, if it does."""
-    encoding = fast.encode("x")
-    return encoding.tokens[0] if encoding.special_tokens_mask[:1] == [1] else None
-
-
 def _marks_spaces(step: dict[str, Any]) -> bool:
     replaces = step.get("pattern") == {"String": " "} and len(step["content"]) == 1
     return replaces or step["type"] == "Prepend"
@@ -218,43 +213,46 @@ def _find(path: Path) -> Path:
         raise DataError(f"{KEY}path={path}: there is no such tokenizer file or folder; set it")
     if not path.is_dir():
         return path
-    named = [path / name for name in _NAMES if (path / name).exists()][:1]
-    found = named or [file for ending in _ENDINGS for file in sorted(path.glob(ending))]
-    if not found:
+    usual = [path / name for name in _NAMES if (path / name).exists()][:1]
+    files = usual or [file for ending in _ENDINGS for file in sorted(path.glob(ending))]
+    if not files:
         raise DataError(
             f"path={path}: contains none of {', '.join((*_NAMES, *_ENDINGS))}; save a "
             "slow tokenizer as tokenizer.json by "
             "AutoTokenizer.from_pretrained(...).save_pretrained(...)"
         )
-    if len(found) > 1:
-        several = ", ".join(file.name for file in found)
-        told = f"contains several tokenizers ({several}); name one of them"
-        raise DataError(f"{KEY}path={path}: {told}")
-    return found[0]
+    if len(files) > 1:
+        several = ", ".join(file.name for file in files)
+        raise DataError(
+            f"{KEY}path={path}: contains several tokenizers ({several}); name one of them"
+        )
+    return files[0]
 
 
 def _config(file: Path) -> dict[str, Any]:
     path = file.parent / TOKENIZER_CONFIG
     if not path.exists():
         return {}
-    if (found := read_json(path)) is None:
+    if (config := read_json(path)) is None:
         raise DataError(f"{path}: must be a JSON object")
-    return found
+    return config
 
 
-def _named(file: Path, key: str) -> Any:
-    named = _config(file).get(key)
-    return named.get("content") if isinstance(named, dict) else named
+def _token_of(config: dict[str, Any], key: str) -> Any:
+    """Return a token that tokenizer_config.json names: a text, or an object with its content."""
+    token = config.get(key)
+    return token.get("content") if isinstance(token, dict) else token
 
 
 def _prepared(file: Path) -> dict[str, int]:
     """Return the ids that begin and end the documents of prepared data in the folder, if any."""
-    found = (read_json(file.parent / "manifest.json") or {}).get("tokenizer")
-    held = found if isinstance(found, dict) else {}
-    return {key: held[key] for key in ("bos_id", "eos_id") if isinstance(held.get(key), int)}
+    tokenizer = (read_json(file.parent / "manifest.json") or {}).get("tokenizer")
+    ids = tokenizer if isinstance(tokenizer, dict) else {}
+    return {key: ids[key] for key in ("bos_id", "eos_id") if isinstance(ids.get(key), int)}
 
 
 def _opened(file: Path, *, pattern: str | None) -> tokenizers.Tokenizer:
+    """Open a file of any kind, with the added tokens of tokenizer_config.json; DataError."""
     try:
         if ".model" in file.suffixes:
             fast = sentencepiece_model.convert(file, samples=SAMPLES)
@@ -276,16 +274,16 @@ def _configured(fast: tokenizers.Tokenizer, file: Path) -> tokenizers.Tokenizer:
     for step in steps_of(definition["pre_tokenizer"], "pretokenizers")[:1]:
         if step["type"] == "ByteLevel" and isinstance(config.get("add_prefix_space"), bool):
             step["add_prefix_space"] = config["add_prefix_space"]
-    made = tokenizers.Tokenizer.from_str(json.dumps(definition))
-    added = config.get("added_tokens_decoder") or {}
-    for index, token in sorted(added.items(), key=lambda item: int(item[0])):
+    fast = tokenizers.Tokenizer.from_str(json.dumps(definition))
+    added = {token["content"] for token in definition["added_tokens"]}
+    listed = config.get("added_tokens_decoder") or {}
+    for index, token in sorted(listed.items(), key=lambda item: int(item[0])):
         content = token["content"]
-        known = made.token_to_id(content)
-        if known is None or all(content != t["content"] for t in definition["added_tokens"]):
-            made.add_tokens([AddedToken(content, **{key: bool(token.get(key)) for key in _FLAGS})])
-        if made.token_to_id(content) != int(index):
+        if content not in added or fast.token_to_id(content) is None:
+            fast.add_tokens([AddedToken(content, **{key: bool(token.get(key)) for key in _FLAGS})])
+        if fast.token_to_id(content) != int(index):
             raise DataError(
                 f"{file.parent / TOKENIZER_CONFIG}: added token {content!r} must have id {index}, "
-                f"was: {made.token_to_id(content)} in the tokenizer next to it"
+                f"was: {fast.token_to_id(content)} in the tokenizer next to it"
             )
-    return made
+    return fast
