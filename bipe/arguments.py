@@ -31,6 +31,10 @@ class Rule:
     holds: Callable[[Any], Any]
 
 
+NOT_NEGATIVE = Rule("0 or more", lambda value: value >= 0)
+Count = Annotated[int, Rule("at least 1", lambda value: value >= 1)]
+
+
 def fits(value: Any, hint: Any) -> bool:
     """Return whether a plain value fits a declared type.
 

@@ -19,7 +19,7 @@ from segmenters.wording import escaped, visible
 from tests.segmenters.texts import any_text
 from train.cli import main
 from train.commands.segment import Choice, colours_of
-from train.data.rows.source_segmenter import built
+from train.data.rows.named_segmenter import named_segmenter
 
 ROOT = Path(__file__).parents[2]
 TEXT = "Dr. Brown came. He left!\n\nOne\n"  # of the fixture `file`
@@ -178,9 +178,11 @@ def test_what_is_asked_for_wins():
     assert {name: Choice().of("", name)[0] for name in labels} == labels
     label, _, segmenter = Choice(language="Python").of("", "a.txt")
     assert label == "code (python)" and segmenter.granularity == "logical"
-    assert built("stride:length=7") == Stride(length=7)
-    assert built("lines:granularity=logical,fallback=true").fallback is True
-    called = built('segmenters.Called:function=a:b,options={x: 1, y: {z: [t, u]}},names=["s","p"]')
+    assert named_segmenter("stride:length=7") == Stride(length=7)
+    assert named_segmenter("lines:granularity=logical,fallback=true").fallback is True
+    called = named_segmenter(
+        'segmenters.Called:function=a:b,options={x: 1, y: {z: [t, u]}},names=["s","p"]'
+    )
     assert called.options == {"x": 1, "y": {"z": ["t", "u"]}} and called.names == ("s", "p")
 
 

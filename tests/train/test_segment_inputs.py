@@ -14,7 +14,7 @@ from bipe.build import build
 from segmenters import Mixed
 from segmenters.registry import SEGMENTERS, make
 from segmenters.show import CutText, page, shown
-from train.data.rows.source_segmenter import built
+from train.data.rows.named_segmenter import named_segmenter
 
 OPTIONS = sorted((Path(__file__).parents[2] / "conf" / "segmenter").glob("*.yaml"))
 
@@ -69,7 +69,7 @@ def test_a_segmenter_of_ones_own_is_found(file, segment, facts, monkeypatch):
     }.items():
         assert rule in segment("a.txt", "--segmenter", name, status=2).err
     with pytest.raises(ValueError, match=r"there is no 'yours\.Pauses'"):  # a stored configuration
-        built("yours.Pauses", option="generate.segmenter")
+        named_segmenter("yours.Pauses", option="generate.segmenter")
     Path("cfg").mkdir()
     Path("cfg", "elsewhere_fives.py").write_text(
         "from segmenters import Stride\n\n\nclass Fives(Stride):\n    pass\n"

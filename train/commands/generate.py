@@ -30,11 +30,11 @@ from segmenters.wording import counted, visible
 from train.config import Config
 from train.config.sections import Generate, Scrolls
 from train.data.reading.encodings import decode, fault_of
+from train.data.rows.named_segmenter import named_segmenter
 from train.data.rows.sets import DataSets, read_by
 from train.data.rows.source_segmenter import (
     CURE,
     at_levels,
-    built,
     knows_segmenter,
     own_segmenter,
     source_segmenter,
@@ -150,7 +150,7 @@ def segmenter_of(
     """
     options: Generate | Scrolls = getattr(config, section)
     if options.segmenter is not None:
-        segmenter = built(options.segmenter, option=f"{section}.segmenter")
+        segmenter = named_segmenter(options.segmenter, option=f"{section}.segmenter")
         levels: tuple[int, ...] = (0,)
         stored = {"levels": len(segmenter.level_names), "level_names": [*segmenter.level_names]}
         try:

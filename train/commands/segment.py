@@ -34,7 +34,7 @@ from segmenters.show.measures import (
 from segmenters.wording import counted, escaped, plural
 from train.data.reading.documents import Document
 from train.data.reading.named import documents, files
-from train.data.rows.source_segmenter import built
+from train.data.rows.named_segmenter import named_segmenter
 from train.data.tokenizing.bounds import in_one_line, require_bounded
 from train.disk.files import write_whole
 from train.errors import EXIT_FAULT, DataError, UserError, as_config_error, nearest
@@ -74,7 +74,7 @@ class Choice:
 
     def __post_init__(self) -> None:
         if self.segmenter is not None:
-            built(self.segmenter)
+            named_segmenter(self.segmenter)
         if self.kind is not None and self.kind not in _KINDS:
             raise UserError(f"--kind: there is no {self.kind!r}; {nearest(self.kind, _KINDS)}")
         if self.language and registry.route_of_language(self.language, is_code=True) is None:
@@ -94,14 +94,16 @@ class Choice:
     @property
     def fields(self) -> list[str]:
         """Return the fields of rows that the segmenter reads, besides those that all do."""
-        field = getattr(built(self.segmenter), "field", None) if self.segmenter else None
+        field = getattr(named_segmenter(self.segmenter), "field", None) if self.segmenter else None
         return [field] if field else []
 
     def _chosen(self, text: str, name: str, meta: dict[str, Any]) -> tuple[str, str, Segmenter]:
         meta |= {"language": self.language} if self.language else {}
         kind, path = self.kind, None if name == "-" else name
         if self.segmenter is not None:
-            choice = built(self.segmenter).choose(text=text, kind=kind, name=path, meta=meta)
+            choice = named_segmenter(self.segmenter).choose(
+                text=text, kind=kind, name=path, meta=meta
+            )
             return self.segmenter, "as asked", choice
         if self.language:  # has priority over the name of the file
             kind, path = kind or "code", None

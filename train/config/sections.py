@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, Literal, get_args
 
-from bipe.arguments import Rule, fits
+from bipe.arguments import Count, Rule, fits
 from bipe.build import Of
 from train.config.calls import Call
 from train.data.rows.choices import (
     Budget,
-    Count,
     Curriculum,
     MicroBatch,
     Mixture,

@@ -23,8 +23,9 @@ from bipe.layouts.portable import of_decoder
 from bipe.sealing import CONFIG, FORMAT, WEIGHTS, whole_folder
 from segmenters import IdTable, Levels, Segmenter
 from train.config import allowed_prefixes
+from train.data.rows.named_segmenter import named_segmenter
 from train.data.rows.sets import DataSets, read_by
-from train.data.rows.source_segmenter import CURE, built, knows_segmenter, own_segmenter
+from train.data.rows.source_segmenter import CURE, knows_segmenter, own_segmenter
 from train.data.store.folder import SEGMENTER, TOKENIZER
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import KEY, LoadTokenizer
@@ -134,7 +135,7 @@ def to_bipe(
     standard = json.loads(tokenizer_config(spoken.eos, spoken.bos, max_length=longest))
     files |= {TOKENIZER: spoken.json, TOKENIZER_CONFIG: as_json(standard | about)}
     if segmenter is not None:
-        files[SEGMENTER] = as_json(built(segmenter, option="segmenter").fingerprint())
+        files[SEGMENTER] = as_json(named_segmenter(segmenter, option="segmenter").fingerprint())
     stored = _stored_notes(folder / NOTES)
     notes = stored or {
         "row_length": longest,
@@ -230,7 +231,7 @@ def _segmenter(
 ) -> Segmenter:
     """Return the segmenter that a model was trained with, or the one that is asked for."""
     if wish is not None:
-        segmenter = built(wish, option="segmenter")
+        segmenter = named_segmenter(wish, option="segmenter")
     elif knows_segmenter(run.folder, run.notes, source=source):
         segmenter = own_segmenter(run.folder, run.notes, source=source, allowed=allowed)
     else:

@@ -14,9 +14,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, Literal, get_args
+from typing import Literal, get_args
 
-from bipe.arguments import Rule
+from bipe.arguments import Count
 from train.errors import DataError, nearest
 
 PackingName = Literal["concat", "best_fit", "long_first", "single"]
@@ -24,7 +24,6 @@ WHOLE = ("single", "best_fit")  # those that cut no document that fits a row
 PACKINGS = get_args(PackingName)
 SplitDocuments = Literal["restart", "continue"]
 Budget = Literal["tokens", "rows"]
-Count = Annotated[int, Rule("at least 1", lambda value: value >= 1)]
 MicroBatch = Count | Literal["auto"]  # auto: as many rows at once as fit in the memory
 
 

@@ -11,83 +11,28 @@ import inspect
 import json
 import logging
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import lightning
 
-from bipe.arguments import Rule
+from bipe.arguments import NOT_NEGATIVE, Count, Rule
 from bipe.build import faults_of
 from segmenters.wording import counted
-from train.data.rows.choices import Count, Curriculum, MicroBatch, Mixture, Packing, Stages
+from train.data.rows.choices import Curriculum, MicroBatch, Mixture, Packing, Stages
 from train.data.rows.loader import Batch, RowLoader, ValidationLoader
-from train.data.rows.order import RowOrder
+from train.data.rows.order import RowOrder, RowStatistics, row_statistics
 from train.data.rows.packing import Rows
 from train.data.rows.sets import DataSets
 from train.data.store.folder import Folders
-from train.data.store.shards import NOT_NEGATIVE, Coarser, LevelWish
+from train.data.store.shards import Coarser, LevelWish
 from train.data.store.verify import data_faults
 from train.errors import ConfigError, DataError
 
 log = logging.getLogger("bipe")
 _PASSES = Rule("above 0", lambda value: 0 < value < math.inf)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowStatistics:
-    """The rows that a run reads from one source.
-
-    rows, documents, tokens: per epoch, which is each row once. read: rows of the whole run.
-    padding: share of inputs that are padding. targets: share of inputs whose next token is scored.
-    documents_per_row: also counts parts of documents. long_documents: share of inputs in documents
-    of at least row_length tokens.
-    """
-
-    source: str
-    rows: int
-    documents: int
-    tokens: int
-    read: int
-    padding: float
-    targets: float
-    documents_per_row: float
-    long_documents: float
-
-    @property
-    def epochs(self) -> float:
-        return self.read / self.rows
-
-
-def row_statistics(order: RowOrder, *, rows: int) -> list[RowStatistics]:
-    read = order.deal.counts(rows)
-    return [
-        RowStatistics(
-            source=name,
-            rows=len(each),
-            documents=len(each.data),
-            tokens=int(each.data.document_ends[-1]),
-            read=own,
-            padding=1 - each.packed.inputs() / (len(each) * each.row_length),
-            targets=each.all_targets() / (len(each) * each.row_length),
-            documents_per_row=each.packed.pieces() / len(each),
-            long_documents=each.long_share(size),
-        )
-        for name, each, own, size in zip(order.names, order.rows, read, order.sizes, strict=True)
-    ]
-
-
-def table(statistics: Sequence[RowStatistics]) -> list[str]:
-    width = max(len("source"), *(len(each.source) for each in statistics))
-    head = f"{'source':<{width}} {'rows':>11} {'tokens':>15} {'epochs':>8}"
-    head += f" {'padding':>8} {'documents/row':>14} {'targets':>8} {'long documents':>15}"
-    return [head] + [
-        f"{each.source:<{width}} {each.rows:>11,} {each.tokens:>15,} {each.epochs:>8.3f}"
-        f" {each.padding:>8.2%} {each.documents_per_row:>14.2f} {each.targets:>8.2%}"
-        f" {each.long_documents:>15.2%}"
-        for each in statistics
-    ]
 
 
 class LMDataModule(lightning.LightningDataModule):

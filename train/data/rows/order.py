@@ -252,3 +252,61 @@ class RowOrder:
         return sum(
             int(rows.targets(row[source == index]).sum()) for index, rows in enumerate(self.rows)
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowStatistics:
+    """The rows that a run reads from one source.
+
+    rows, documents, tokens: per epoch, which is each row once. read: rows of the whole run.
+    padding: share of inputs that are padding. targets: share of inputs whose next token is scored.
+    documents_per_row: also counts parts of documents. long_documents: share of inputs in documents
+    of at least row_length tokens.
+    """
+
+    source: str
+    rows: int
+    documents: int
+    tokens: int
+    read: int
+    padding: float
+    targets: float
+    documents_per_row: float
+    long_documents: float
+
+    @property
+    def epochs(self) -> float:
+        return self.read / self.rows
+
+
+def row_statistics(order: RowOrder, *, rows: int) -> list[RowStatistics]:
+    """Return what the first rows of an order read of each source."""
+    return [
+        RowStatistics(
+            source=name,
+            rows=len(rows_of),
+            documents=len(rows_of.data),
+            tokens=int(rows_of.data.document_ends[-1]),
+            read=count,
+            padding=1 - rows_of.packed.inputs() / (len(rows_of) * rows_of.row_length),
+            targets=rows_of.all_targets() / (len(rows_of) * rows_of.row_length),
+            documents_per_row=rows_of.packed.pieces() / len(rows_of),
+            long_documents=rows_of.packed.long_inputs(size) / rows_of.packed.inputs(size),
+        )
+        for name, rows_of, count, size in zip(
+            order.names, order.rows, order.deal.counts(rows), order.sizes, strict=True
+        )
+    ]
+
+
+def table(statistics: Sequence[RowStatistics]) -> list[str]:
+    """Return the lines of a table, one per source, under a line with the columns."""
+    width = max(len("source"), *(len(each.source) for each in statistics))
+    head = f"{'source':<{width}} {'rows':>11} {'tokens':>15} {'epochs':>8}"
+    head += f" {'padding':>8} {'documents/row':>14} {'targets':>8} {'long documents':>15}"
+    return [head] + [
+        f"{each.source:<{width}} {each.rows:>11,} {each.tokens:>15,} {each.epochs:>8.3f}"
+        f" {each.padding:>8.2%} {each.documents_per_row:>14.2f} {each.targets:>8.2%}"
+        f" {each.long_documents:>15.2%}"
+        for each in statistics
+    ]

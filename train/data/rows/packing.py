@@ -101,9 +101,6 @@ class Rows:
             return int(ends[-1]) - len(self.data)
         return int((ends - self._answers).sum())
 
-    def long_share(self, count: int) -> float:
-        return self.packed.long_inputs(count) / self.packed.inputs(count)
-
     def long_rows(self) -> int:
         """Return how many first rows hold only documents of `row_length` or more (long_first)."""
         return self.packed.long_inputs(len(self)) // self.row_length

@@ -1,19 +1,15 @@
-"""Segmenters by name, and those of prepared data, rebuilt from the fingerprint in its manifest."""
+"""Segmenters of prepared data and of models, rebuilt from the fingerprints that these hold."""
 
-import dataclasses
-import functools
-import json
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bipe.arguments import nodes
-from bipe.build import NAMES_CODE, TARGET, build, find, reach
+from bipe.build import TARGET, build
 from segmenters.base import Segmenter
 from segmenters.levels.levels import Levels
-from segmenters.registry import SEGMENTERS, segmenter_class
 from segmenters.registry import make as make_by_name
 from segmenters.wording import visible
 from train.data.rows.sets import DataSets, read_by
@@ -21,7 +17,7 @@ from train.data.store.folder import SEGMENTER
 from train.data.store.shards import levels_read
 from train.disk.files import read_json
 from train.disk.manifest import plain
-from train.errors import ConfigError, UserError, as_config_error, nearest
+from train.errors import ConfigError, nearest
 from train.ranks import rank
 
 # spaCy loads a model by the name of its package, which is code, or from a folder.
@@ -104,13 +100,14 @@ def own_segmenter(
 def _of_notes(notes: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the fingerprints of the segmenters of the sources; empty if not all are known."""
     entries = notes.get("documents")
-    if not isinstance(entries, Mapping) or not all(map(_is_known, entries.values())):
+    if not isinstance(entries, Mapping):
         return {}
-    return {source: entry["segmenter"] for source, entry in entries.items()}
-
-
-def _is_known(entry: Any) -> bool:
-    return isinstance(entry, Mapping) and isinstance(entry.get("segmenter"), dict)
+    known = {
+        source: entry["segmenter"]
+        for source, entry in entries.items()
+        if isinstance(entry, Mapping) and isinstance(entry.get("segmenter"), dict)
+    }
+    return known if len(known) == len(entries) else {}
 
 
 def _key(section: str | None, name: str) -> str:
@@ -140,7 +137,10 @@ def _chosen(
         likeness = {source: _likeness(of, wanted) for source, of in fingerprints.items()}
     source = max(fingerprints, key=lambda other: likeness[other])
     if rank() == 0:
-        kinds = {other: f"{other} ({_kind(of)})" for other, of in fingerprints.items()}
+        kinds = {
+            other: f"{other} ({str(of.get('segmenter')).rpartition('.')[2]})"
+            for other, of in fingerprints.items()
+        }
         taken, rest = kinds.pop(source), ", ".join(kinds.values())
         why = "whose segmenter suits the text" if likeness[source] > (0, 0) else "the first source"
         message = f"{key}={source} is taken: {taken}, {why}; there are also {rest}"
@@ -148,16 +148,13 @@ def _chosen(
     return source
 
 
-def _kind(fingerprint: Mapping[str, Any]) -> str:
-    return str(fingerprint.get("segmenter")).rpartition(".")[2]
-
-
 def _likeness(fingerprint: Mapping[str, Any], wanted: Mapping[str, Any]) -> tuple[int, int]:
     """Return how well a segmenter suits a text, and how many of its parameters are the wanted."""
-    given: Any = fingerprint.get("parameters") or {}
-    kinds = {fingerprint.get("segmenter"), *(node.get(TARGET) for _, node in nodes(given, ""))}
+    parameters: Any = fingerprint.get("parameters") or {}
+    inner = (node.get(TARGET) for _, node in nodes(parameters, ""))
+    kinds = {fingerprint.get("segmenter"), *inner}
     if wanted["segmenter"] in kinds:
-        return 2, sum(given.get(name) == value for name, value in wanted["parameters"].items())
+        return 2, sum(parameters.get(name) == value for name, value in wanted["parameters"].items())
     return int(_ROUTER in kinds), 0
 
 
@@ -207,62 +204,3 @@ def _refuse_models(description: Any, allowed: tuple[str, ...]) -> None:
             )
     for value in description.values():
         _refuse_models(value, allowed)
-
-
-def built(wish: str, *, option: str = "--segmenter") -> Segmenter:
-    """Return the segmenter of a name with its parameters; option: its source, for messages.
-
-    Only the words of `bipe segment` may name a class of one's own: importing it runs it.
-    """
-    name, _, rest = wish.partition(":")
-    given: dict[str, Any] = {}
-    where = f"{option} {name}: "
-    make: Callable[..., Segmenter] = functools.partial(make_by_name, name)
-    if "." in name and option == "--segmenter":
-        make = kind = _own_class(name, where)
-    elif name in SEGMENTERS:
-        kind = segmenter_class(name)
-    else:
-        raise UserError(f"{option}: there is no {name!r}; {nearest(name, SEGMENTERS)}")
-    parameters = [field.name for field in dataclasses.fields(kind)]
-    for pair in filter(None, _pairs(rest)):
-        key, equals, value = pair.partition("=")
-        if not equals:
-            raise UserError(f"{where}parameters must be KEY=VALUE,..., was: {pair!r}")
-        if key not in parameters:
-            raise UserError(f"{where}there is no parameter {key!r}; {nearest(key, parameters)}")
-        try:  # JSON for numbers, true and false; {YAML: text}; anything else is text
-            given[key] = built(value, option=option) if key == "of" else json.loads(value)
-        except json.JSONDecodeError:
-            given[key] = _mapping(value) if value[:1] == "{" else value
-    if make is kind:  # what a class of the words is to call may stand beside them, too
-        for key in set(getattr(kind, NAMES_CODE, ())) & given.keys():
-            reach(re.split("[.:]", str(given[key]))[0])
-    with as_config_error(where, TypeError):
-        return make(**given)
-
-
-def _pairs(text: str) -> list[str]:
-    pairs: list[str] = []
-    for piece in text.split(","):
-        if pairs and any(pairs[-1].count(a) > pairs[-1].count(b) for a, b in ("[]", "{}")):
-            pairs[-1] += f",{piece}"
-        else:
-            pairs.append(piece)
-    return pairs
-
-
-def _mapping(value: str) -> Any:
-    import yaml
-
-    try:
-        return yaml.safe_load(value)
-    except yaml.YAMLError:
-        return value
-
-
-def _own_class(name: str, where: str) -> type[Segmenter]:
-    try:
-        return find(name, Segmenter, allowed=(f"{name.partition('.')[0]}.",))
-    except (ImportError, ValueError) as fault:
-        raise UserError(f"{where}{fault}") from None

@@ -22,14 +22,13 @@ from typing import Annotated, Any
 import numpy as np
 import numpy.typing as npt
 
-from bipe.arguments import Rule
+from bipe.arguments import NOT_NEGATIVE
 from train.disk.files import is_name
 from train.disk.manifest import file_faults, load
 from train.errors import DataError
 
 Marks = npt.NDArray[np.uint8]
 LevelWish = int | str | Sequence[str]
-NOT_NEGATIVE = Rule("0 or more", lambda value: value >= 0)
 # Further levels that are read: as many, or these.
 Coarser = Annotated[int, NOT_NEGATIVE] | Sequence[LevelWish]
 FORMAT = "bipe-shards"

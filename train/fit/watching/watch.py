@@ -18,7 +18,8 @@ from lightning.fabric.utilities.rank_zero import rank_zero_only
 from bipe import Decoder
 from segmenters.wording import counted
 from train.config import encoding_name
-from train.data.rows.datamodule import LMDataModule, table
+from train.data.rows.datamodule import LMDataModule
+from train.data.rows.order import table
 from train.data.store.folder import override_of
 from train.disk.files import read_numbers
 from train.fit.watching.each_step import EachStep

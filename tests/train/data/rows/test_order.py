@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from bipe.positions import Carry, Positions
 from tests.train.data.corpora import Stream
 from train.data.rows.choices import PACKINGS, Packing
-from train.data.rows.datamodule import row_statistics, table
-from train.data.rows.order import Deal, RowOrder, _keys, _permuted, _shape
+from train.data.rows.order import Deal, RowOrder, _keys, _permuted, _shape, row_statistics, table
 from train.data.rows.packing import Rows
 from train.data.rows.spans import Bins
 
@@ -291,15 +290,14 @@ def test_they_are_what_reading_counts(packing, lengths, row_length):
         targets += int(rows.targets(number))
         of = np.searchsorted(ends, row.tokens[:inputs], side="right")  # a stream of 0, 1, 2 ...
         long += int((np.array(lengths)[of] >= row_length).sum())
-        assert rows.long_share(number + 1) == pytest.approx(
-            long / ((number + 1) * row_length - padding)
-        )
+        share = rows.packed.long_inputs(number + 1) / rows.packed.inputs(number + 1)
+        assert share == pytest.approx(long / ((number + 1) * row_length - padding))
     places = len(rows) * row_length
     assert found.padding == pytest.approx(padding / places)
     assert found.targets == pytest.approx(targets / places)
     if packing in ("concat", "long_first"):
         assert found.documents_per_row == pytest.approx(documents / len(rows))
-    assert found.long_documents == rows.long_share(len(rows))
+    assert found.long_documents == pytest.approx(share)  # of all rows
     assert (found.rows, found.read, found.epochs) == (len(rows), 3 * len(rows), 3.0)
     assert (found.documents, found.tokens) == (len(lengths), sum(lengths))
 
