@@ -11,8 +11,8 @@ from tests.train.report.test_page import HOSTILE, parsed
 from train.cli import main
 from train.data.rows.sets import DataSets
 from train.data.rows.source_segmenter import source_segmenter
-from train.data.store.folder import recover
 from train.data.store.shards import open_dataset
+from train.data.store.workplace import recover
 from train.disk.files import append, write_whole
 from train.disk.manifest import store
 from train.errors import ConfigError, DataError, ReportError, RunError

@@ -11,7 +11,7 @@ import pytest
 
 from bipe.sealing import whole_folder
 from tests.trust.conftest import tree
-from train.data.store import folder as top
+from train.data.store import workplace as top
 from train.data.store.export import export
 
 CALLS = ("rename", "replace", "unlink", "rmdir", "mkdir", "fsync")

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from tests.trust.conftest import tree
-from train.data.store import folder as top
+from train.data.store import workplace as top
 from train.disk.files import refuse_links
 from train.errors import DataError
 from train.fit import runs

@@ -15,10 +15,11 @@ from typing import Any
 from segmenters.code.advice import NO_GRAMMAR, cure
 from segmenters.wording import counted
 from train.config import Config
+from train.data.preparing.description import describe
+from train.data.preparing.flaws import sentences
 from train.data.preparing.merge import left_out_of
-from train.data.preparing.prepare import Prepared, describe, prepare
+from train.data.preparing.prepare import Prepared, prepare
 from train.data.preparing.source import Corpus
-from train.data.preparing.statistics import sentences
 from train.data.reading.documents import Document, Reader
 from train.data.reading.repositories import Repositories
 from train.data.reading.split import Split

@@ -9,8 +9,9 @@ from segmenters import Clauses, Levels, Newline, Sentences, mark, registry
 from segmenters.align import ByteTable, byte_alphabet
 from tests.train.data.corpora import random_documents, shard_writer, write_rows, write_shards
 from train.data import JSONL, Corpus, Source
+from train.data.preparing.description import describe
 from train.data.preparing.engines import Local
-from train.data.preparing.prepare import describe, prepare
+from train.data.preparing.prepare import prepare
 from train.data.reading.split import Split
 from train.data.rows.choices import PACKINGS, Packing
 from train.data.rows.loader import collate

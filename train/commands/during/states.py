@@ -15,8 +15,9 @@ from typing import Any
 from bipe.sealing import CONFIG as MODEL_CONFIG
 from bipe.sealing import read_config as read_model
 from bipe.sealing import require_unchanged
-from train.data.store.folder import INSTALL, MANIFEST, PART, PLAN, done_parts
-from train.data.store.folder import LOCK as DATA_LOCK
+from train.data.store.folder import MANIFEST
+from train.data.store.workplace import INSTALL, PART, PLAN, done_parts
+from train.data.store.workplace import LOCK as DATA_LOCK
 from train.disk.files import read_json
 from train.disk.lock import Holder, holder
 from train.errors import RunError

@@ -23,10 +23,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Annotated, Any
 
-from bipe.arguments import Rule
+from bipe.arguments import Count, Rule
 from segmenters.wording import counted
 from train import stop
-from train.data.preparing.source import Count
 from train.data.preparing.work import Work
 from train.data.tokenizing.tokenizers import THREADS, one_thread
 from train.errors import DataError, require_package

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from datatrove.data import Document as Passed
 
-from segmenters.fields import KNOWN_FIELDS, NESTING_FIELDS
 from train.data.preparing.duplicates import duplicates_of
 from train.data.preparing.work import Work
 from train.data.reading.documents import Bad, Document
@@ -63,13 +62,11 @@ class KeptDocuments:
             del document
 
     def sized(self) -> Iterator[tuple[Document, int]]:
-        """Yield each document and its size in characters; DataError where a filter edited one with
-        fields that may place something in its text.
-        """
+        """Yield each document, with the text that filters left it, and its size in characters."""
         for passed in self:
             document = passed.metadata["document"]
             if passed.text != document.text:
-                if fields := placed_fields(document):
+                if fields := document.placed_fields:
                     names = ", ".join(filter.name for filter in self._source.filters)
                     raise DataError(
                         f"filters ({names}) changed the text of {document.id}, whose fields "
@@ -79,8 +76,3 @@ class KeptDocuments:
             del passed
             yield document, len(document.text)
             del document
-
-
-def placed_fields(document: Document) -> str:
-    """Return the names of fields that may refer to positions in the text, or ""."""
-    return ", ".join(sorted({*document.meta} - {*KNOWN_FIELDS, *NESTING_FIELDS}))

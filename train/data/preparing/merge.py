@@ -11,11 +11,11 @@ from typing import Any
 
 from bipe.build import TARGET
 from segmenters.wording import counted
+from train.data.preparing.flaws import Flaws
 from train.data.preparing.progress import Meter
 from train.data.preparing.statistics import (
     DOCUMENT_EDGES,
     SEGMENT_EDGES,
-    Flaws,
     Lengths,
     Sample,
     Shares,

@@ -16,8 +16,9 @@ from segmenters.align import DOCUMENT, Anchors, mark
 from segmenters.base import Cuts, Segmenter, SegmenterError, tallied
 from segmenters.wording import counted
 from train.data.preparing.duplicates import hash_of, store_hashes
-from train.data.preparing.kept import KeptDocuments, placed_fields
-from train.data.preparing.statistics import Flaws, Lengths, Sample, Shares
+from train.data.preparing.flaws import Flaws
+from train.data.preparing.kept import KeptDocuments
+from train.data.preparing.statistics import Lengths, Sample, Shares
 from train.data.preparing.work import Work
 from train.data.reading.documents import Document, grouped
 from train.data.store.writer import ShardWriter
@@ -96,7 +97,7 @@ class PartWriter(ExitStack):
             self._write(split, rows[split])
 
     def _pieces(self, document: Document) -> list[Document]:
-        if fields := placed_fields(document):
+        if fields := document.placed_fields:
             raise DataError(
                 f"corpus.split.within cannot split {document.id}, whose fields {fields} may refer "
                 "to positions in the whole text; set corpus.split.within=false"

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import Annotated, Any
+from typing import Any
 
-from bipe.arguments import Rule
+from bipe.arguments import Count
 from segmenters import Levels, Segmenter
 from train.data.reading.documents import Document, Reader
 from train.data.reading.split import Split, for_few
@@ -23,7 +23,6 @@ from train.data.tokenizing.vocabulary import TokenizerSource
 from train.disk.manifest import plain
 from train.errors import DataError, as_config_error
 
-Count = Annotated[int, Rule("at least 1", lambda value: value >= 1)]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 

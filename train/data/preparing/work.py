@@ -20,7 +20,7 @@ from typing import Any, Literal
 from segmenters.wording import counted
 from train.data.preparing.source import Source
 from train.data.reading.documents import Part
-from train.data.store.folder import RESULT
+from train.data.store.workplace import RESULT
 from train.data.store.writer import ShardWriter
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.disk.files import read_json, remove, unsynced, write_whole, writing

@@ -20,6 +20,7 @@ from pathlib import PurePath
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from bipe.arguments import Rule
+from segmenters.fields import KNOWN_FIELDS, NESTING_FIELDS
 from segmenters.places import without_surrogates
 from train.disk.manifest import redacted
 from train.errors import DataError
@@ -62,6 +63,11 @@ class Document:
     def broken(self) -> int:
         """Return the number of characters that are lost or no text: replaced ones, zero bytes."""
         return self.replaced + self.text.count("\0")
+
+    @property
+    def placed_fields(self) -> str:
+        """Return the names of fields that may refer to positions in the text, or ""."""
+        return ", ".join(sorted({*self.meta} - {*KNOWN_FIELDS, *NESTING_FIELDS}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

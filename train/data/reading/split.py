@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from typing import Any, Literal
 
-from segmenters.fields import KNOWN_FIELDS, NESTING_FIELDS
 from train.data.reading.documents import Document, Reader, Share
 from train.disk.manifest import SPLITS
 from train.errors import DataError
@@ -81,27 +81,28 @@ class Split:
         """Return the document, or with `within` its parts: train/ID, validation/ID and test/ID."""
         if self.within is not True:
             return [document]
-        text, start, made = document.text, 0, []
+        text, start, pieces = document.text, 0, []
         for name, after in zip(SPLITS, (self.validation + self.test, self.test, 0), strict=True):
             end = max(start, _line_end(text, round(len(text) * (1 - after))))
             if end > start:
-                part = replace(document, id=f"{name}/{document.id}", text=text[start:end])
                 # What was replaced in the whole counts once.
-                made.append(part if start == 0 else replace(part, replaced=0))
+                replaced = document.replaced if start == 0 else 0
+                id, inside = f"{name}/{document.id}", text[start:end]
+                pieces.append(replace(document, id=id, text=inside, replaced=replaced))
             start = end
-        return made
+        return pieces
 
     def fingerprint(self) -> dict[str, Any]:
         ids = {split: sorted(ids) for split, ids in sorted(self.ids.items())}
-        made = {"validation": self.validation, "test": self.test, "salt": self.salt, "ids": ids}
-        return made | ({"within": self.within} if self.within else {})
+        drawn = {"validation": self.validation, "test": self.test, "salt": self.salt, "ids": ids}
+        return drawn | ({"within": self.within} if self.within else {})
 
 
 def _line_end(text: str, place: int) -> int:
     """Return the end of the paragraph at a place, else of the line or word, if one is near."""
     for end in ("\n\n", "\n", " "):
-        if (found := text.find(end, place, place + _NEAR)) >= 0:
-            return found + len(end)
+        if (at := text.find(end, place, place + _NEAR)) >= 0:
+            return at + len(end)
     return place
 
 
@@ -111,23 +112,28 @@ def for_few(split: Split, reader: Reader) -> Split:
     wanted = [name for name in SPLITS[1:] if getattr(split, name)]
     if split.ids or not wanted:
         return split
-    inside, found = replace(split, within=True), set[str]()
-    ids, divisible = [], True
-    for document in reader.limited(reader.read()):
-        if isinstance(document, Document) and document.text.strip():
-            ids.append(document.id)
-            # Fields that no segmenter knows may state places in the whole text.
-            divisible &= {*document.meta} <= {*KNOWN_FIELDS, *NESTING_FIELDS}
-            if divisible and len(ids) <= SOME:
-                found |= {inside.of(piece.id) for piece in inside.pieces(document)}
-            if len(ids) == MANY:
-                return split
-    if not ids:
+    texts = (
+        item
+        for item in reader.limited(reader.read())
+        if isinstance(item, Document) and item.text.strip()
+    )
+    within, filled, divisible, ids = replace(split, within=True), set[str](), True, list[str]()
+    for document in islice(texts, MANY):
+        ids.append(document.id)
+        divisible &= not document.placed_fields
+        if divisible and len(ids) <= SOME:
+            filled |= {within.of(piece.id) for piece in within.pieces(document)}
+    if len(ids) == MANY:
         return split
-    if divisible and len(ids) <= SOME and found.issuperset(wanted):
-        return replace(inside, why=_WITHIN)
+    if divisible and len(ids) <= SOME and filled.issuperset(wanted):
+        return replace(within, why=_WITHIN)
     if len(ids) <= len(wanted):  # none would be left for training
         return split
+    return _nearest(split, ids, wanted)
+
+
+def _nearest(split: Split, ids: list[str], wanted: list[str]) -> Split:
+    """Return the split whose salt draws the numbers nearest to its shares, each at least one."""
     numbers = {name: max(1, round(getattr(split, name) * len(ids))) for name in wanted}
     shares = {name: max(getattr(split, name), n / len(ids)) for name, n in numbers.items()}
     salted = [replace(split, **shares, salt=f"{split.salt}{n or ''}") for n in range(_SALTS)]
@@ -136,5 +142,5 @@ def for_few(split: Split, reader: Reader) -> Split:
         counts = Counter(map(drawn.of, ids))
         return sum(abs(counts[name] - n) for name, n in numbers.items())
 
-    best = min(salted, key=distance)
-    return best if best == split else replace(best, why=_WHOLE)
+    nearest = min(salted, key=distance)
+    return nearest if nearest == split else replace(nearest, why=_WHOLE)

@@ -1,31 +1,18 @@
-"""The folder of a prepared data set: built aside, installed whole, never mixed with other files.
+"""The folder of a prepared data set, its manifest, and how it is named.
 
     OUT/manifest.json  statistics.json  tokenizer.json  README.md  card.json
     OUT/SOURCE/{train,validation,test}/
-    OUT/.part/        work in progress, or of a killed run: the next one continues it
 
-Old data in OUT stays until the new data set is complete; then it is moved out and the new one in,
-the manifest last. The next run finishes an interrupted installation.
+workplace.py builds it, aside in OUT/.part.
 """
 
 import json
 import re
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from train.disk.files import (
-    checksum,
-    is_name,
-    refuse_links,
-    remove,
-    sync,
-    write_whole,
-    writing,
-)
-from train.disk.lock import holder, locked
+from train.disk.files import checksum, is_name
 from train.disk.manifest import SPLITS, Fault, load, store
 from train.errors import DataError
 
@@ -37,31 +24,8 @@ TOKENIZER = "tokenizer.json"
 SEGMENTER = "segmenter.json"  # beside the tokenizer of a model, not of data
 CARD = "README.md"
 CARD_DATA = "card.json"
-_FILES = {MANIFEST, STATISTICS, TOKENIZER, CARD, CARD_DATA}
-PART = ".part"
-WHOLE = "whole"
-_OLD = "old"
-INSTALL = "install.json"
-PLAN = "plan.json"  # of the parts in progress
-RESULT = "part.json"  # of a part that is done
-LOCK = "lock"
 
 Folders = str | Path | Sequence[str | Path] | Mapping[str, str | Path]
-
-
-def finished(out: Path) -> dict[str, Any] | None:
-    """Return the manifest of a data set, or None; DataError if `out` holds anything else."""
-    if not out.exists() or (out / PART / INSTALL).exists():
-        return None  # an interrupted installation, which `recover` finishes
-    if not out.is_dir():
-        raise DataError(f"{out}: must be a folder, is a file")
-    for entry in sorted(out.iterdir()):
-        if entry.name != PART and not _ours(entry):
-            raise DataError(
-                f"{out} contains {entry.name}, which is not part of a prepared data set. Set data= "
-                "to another folder, or move it away"
-            )
-    return read_top(out) if (out / MANIFEST).exists() else None
 
 
 def read_top(out: Path) -> dict[str, Any]:
@@ -131,77 +95,6 @@ def write_top(part: Path, manifest: dict[str, Any]) -> dict[str, Any]:
     return store(part / MANIFEST, {**manifest, "files": files})
 
 
-@contextmanager
-def workplace(out: Path) -> Iterator[Path]:
-    """Lock OUT/.part for the block; the folder then stays only if it holds finished parts."""
-    part = out / PART
-    ours = not out.exists() or [entry.name for entry in out.iterdir()] == [PART]
-    if part.is_symlink():
-        raise DataError(
-            f"{part}: is a link to {part.readlink()}; remove it, or set data= elsewhere"
-        )
-    refuse_links(part)
-    with writing(out):
-        part.mkdir(parents=True, exist_ok=True)
-    with locked(part / LOCK, what=str(out)):
-        try:
-            yield part
-        finally:
-            if not done_parts(part) and not (part / INSTALL).exists():
-                shutil.rmtree(part, ignore_errors=True)
-                if ours and not any(out.iterdir()):
-                    out.rmdir()
-
-
-def done_parts(part: Path) -> list[Path]:
-    """Return the results of the parts that are done in a workplace."""
-    return list(part.glob(f"parts/*/*/{RESULT}"))
-
-
-def tidy(out: Path) -> None:
-    """Remove a workplace without work in progress, which a run killed at its very end has left."""
-    part = out / PART
-    busy = any((part / name).exists() for name in (PLAN, INSTALL))
-    holding = holder(part / LOCK)
-    if part.is_dir() and not busy and not (holding and holding.alive):
-        with suppress(DataError), workplace(out):  # where nothing can be written, it stays
-            clear(part)
-
-
-def clear(part: Path) -> None:
-    """Remove what another request or a killed run left in a workplace, except its lock.
-
-    The plan goes first, without which the rest is no work in progress (`tidy`); the note of an
-    installation goes last, since until then `recover` comes back here.
-    """
-    order = {PLAN: 0, INSTALL: 2}
-    for entry in sorted(part.iterdir(), key=lambda entry: order.get(entry.name, 1)):
-        if entry.name == LOCK:
-            continue
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry, ignore_errors=True)
-        else:
-            remove(entry)
-
-
-def install(part: Path, out: Path) -> None:
-    """Replace what is in `out` with PART/whole; once begun, this can only be finished."""
-    new = sorted(entry.name for entry in (part / WHOLE).iterdir())
-    write_whole(part / INSTALL, json.dumps(new))
-    _go_on(part, out, new)
-
-
-def recover(part: Path, out: Path) -> bool:
-    if not (part / INSTALL).exists():
-        return False
-    new = json.loads((part / INSTALL).read_text(encoding="utf-8"))
-    if not isinstance(new, list) or not all(map(is_name, new)):
-        rule = "must be a list of file names"
-        raise DataError(f"{part / INSTALL}: {rule}, was: {new!r}; remove {part}")
-    _go_on(part, out, new)
-    return True
-
-
 def differences(old: Any, new: Any, *, key: str = "") -> Iterator[str]:
     """Yield the dotted keys in which two requests differ, with both values."""
     if isinstance(old, dict) and isinstance(new, dict):
@@ -210,30 +103,3 @@ def differences(old: Any, new: Any, *, key: str = "") -> Iterator[str]:
             yield from differences(old.get(name), new.get(name), key=inner)
     elif old != new:
         yield f"{key} was {json.dumps(old)}, is {json.dumps(new)}"
-
-
-def _go_on(part: Path, out: Path, new: list[str]) -> None:
-    """Move old entries out and the entries `new` in, from wherever an interruption left off."""
-    whole, old = part / WHOLE, part / _OLD
-    with writing(out):
-        old.mkdir(exist_ok=True)
-        # The manifest first: until the end there is no data set.
-        for entry in sorted(out.iterdir(), key=lambda entry: entry.name != MANIFEST):
-            # An entry of a new name that is gone from `whole` is new itself: it was moved before.
-            standing = entry.name not in new or (whole / entry.name).exists()
-            if entry != part and standing:
-                entry.replace(old / entry.name)
-        sync(out)
-        for name in sorted(new, key=lambda name: name == MANIFEST):
-            if (whole / name).exists():
-                (whole / name).replace(out / name)
-        sync(out)
-    shutil.rmtree(old, ignore_errors=True)
-    clear(part)
-
-
-def _ours(entry: Path) -> bool:
-    if entry.is_file():
-        return entry.name in _FILES
-    inside = list(entry.iterdir())
-    return bool(inside) and all(folder.is_dir() and folder.name in SPLITS for folder in inside)

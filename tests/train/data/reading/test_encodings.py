@@ -11,7 +11,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from tests.train.data.corpora import as_lines, prepared
-from train.data.preparing.statistics import MOJIBAKE, Flaws, flaws_of
+from train.data.preparing.flaws import MOJIBAKE, Flaws, flaws_of
 from train.data.reading.documents import REPLACEMENT, Bad, Document
 from train.data.reading.encodings import decode, fault_of
 from train.data.reading.files import CSV, JSONL, Parquet, TextFiles
