@@ -42,6 +42,10 @@ def sometimes(fn=None, *, typechecker):
 # Before anything imports bipe: every annotated shape is checked in every test.
 jaxtyping.jaxtyped = sometimes
 jaxtyping.install_import_hook("bipe", "beartype.beartype")
+# Threads that wait for each other cost these small models most of their time. Where the variable is
+# missing, a launcher of Lightning's takes all cores, for this test and all that come after it.
+os.environ["OMP_NUM_THREADS"] = "1"
+torch.set_num_threads(1)
 # Lightning asks for the names of callers; their source, which it does not read, takes 0.3 s.
 inspect.stack = functools.partial(inspect.stack, 0)
 # No limit on the time of an example: machines are shared. `make fuzz` takes the long profile.
@@ -84,15 +88,6 @@ def on_its_own(empty_folder):
     assert not any(empty_folder.iterdir())
     # Later tests must not wait for ranks that this one names in the environment.
     assert os.environ.pop("LOCAL_RANK", None) is None
-
-
-@pytest.fixture(scope="session", autouse=True)
-def one_thread():
-    """Threads that wait for each other cost these small models most of their time."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session", autouse=True)

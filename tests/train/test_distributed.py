@@ -38,7 +38,7 @@ def start(*words, cwd, real=False):
     pipes = {"stdout": PIPE, "stderr": PIPE, "text": True, "start_new_session": True, "cwd": cwd}
     if not real:
         return Popen(words, **pipes)
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
     return subprocess.Popen(words, env=environment, **pipes)
 
 

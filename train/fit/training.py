@@ -417,16 +417,18 @@ def quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def one_of_several() -> Iterator[None]:
-    """Leave the process group and its variables behind the block, for what is trained next here.
+    """Leave the process group and what launchers set behind the block, for what comes next here.
 
     That is the next run of a sweep, or a Trainer of the user's own, which would take this process
     for a rank that somebody else has started. After a failure others may be waiting in the group.
     """
     unset = [name for name in _OF_LAUNCHERS if name not in os.environ]
+    threads = torch.get_num_threads()
     try:
         with quiet():
             yield
     finally:
+        torch.set_num_threads(threads)
         for name in unset:
             os.environ.pop(name, None)
     if torch.distributed.is_initialized():

@@ -36,7 +36,6 @@ def cluster(tmp_path, monkeypatch):
         (programs / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv(processes.VARIABLE, processes.server())
     monkeypatch.setenv("STANDIN_SLURM", str(jobs))
     with socket.socket() as found:  # Lightning derives the port from the number of the job

@@ -101,8 +101,9 @@ def test_a_sharded_model_is_the_whole_one(kind, name, sharded):
         assert torch.allclose(step[key], value, atol=1e-6), key
 
 
-def test_one_device_alone_is_sharded_like_any_other(smoke):
+def test_one_device_alone_is_sharded_like_any_other(smoke, monkeypatch):
     """With the losses of autocast, too: blocks in bfloat16 are multiplied in bfloat16 anyway."""
+    monkeypatch.delenv("OMP_NUM_THREADS")  # without it the launcher takes all cores, for a while
     options = ("trainer.accelerator=cpu", "trainer.devices=1")
     with pytest.raises(ConfigError, match="replicas must be at least 1, was: 0"):
         Sharded(replicas=0)
@@ -111,3 +112,4 @@ def test_one_device_alone_is_sharded_like_any_other(smoke):
         one = pretrain(*words, "trainer=cpu", f"name=one{precision}")
         other = pretrain(*words, "trainer=fsdp2", *options, f"name=other{precision}")
         assert np.allclose(losses(one), losses(other), atol=tolerance, rtol=0)
+        assert torch.get_num_threads() == 1
