@@ -41,8 +41,10 @@ class Packing:
     prompt_level: int | str | None = None
 
     def __post_init__(self) -> None:
-        packing, split = (self.strategy, WHOLE), (self.split_documents, ("restart",))
-        for key, (value, allowed) in {"packing": packing, "split_documents": split}.items():
+        for key, value, allowed in (
+            ("packing", self.strategy, WHOLE),
+            ("split_documents", self.split_documents, ("restart",)),
+        ):
             if self.prompt_level is not None and value not in allowed:
                 raise DataError(
                     f"rows.{key} must be {' or '.join(allowed)}, since documents with a prompt "
@@ -149,17 +151,19 @@ class Curriculum:
     budget: Budget = "tokens"
 
     def __post_init__(self) -> None:
-        for index, given in enumerate(self.stages):
+        before = 0
+        for index, stage in enumerate(self.stages):
             key = f"rows.curriculum[{index}]"
-            if set(given) != {"length", "steps"}:
+            if set(stage) != {"length", "steps"}:
                 rule = "must be {length: tokens, steps: steps}"
-                raise DataError(f"{key} {rule}, was: {dict(given)}")
-            length, before = given["length"], self.stages[index - 1]["length"] if index else 0
-            if given["steps"] < 1:
-                raise DataError(f"{key}.steps must be at least 1, was: {given['steps']}")
+                raise DataError(f"{key} {rule}, was: {dict(stage)}")
+            length, steps = stage["length"], stage["steps"]
+            if steps < 1:
+                raise DataError(f"{key}.steps must be at least 1, was: {steps}")
             if length <= before:
                 rule = f"must be above the previous one ({before})"
                 raise DataError(f"{key}.length {rule}, was: {length}")
+            before = length
 
 
 class Stages:
@@ -172,8 +176,8 @@ class Stages:
         self.row_length, self.global_batch = row_length, global_batch
         self.each: list[Stage] = []
         first = 0
-        for index, given in enumerate(self.curriculum.stages):
-            self.each.append(self._stage(first, given, key=f"rows.curriculum[{index}].length"))
+        for index, asked in enumerate(self.curriculum.stages):
+            self.each.append(self._stage(first, asked, key=f"rows.curriculum[{index}].length"))
             first = self.each[-1].stop
         last = Stage(first=first, length=row_length, parts=1, consumes=global_batch)
         self.each.append(last)
@@ -182,6 +186,7 @@ class Stages:
         return next(stage for stage in self.each if step < stage.stop)
 
     def consumed(self, steps: int) -> int:
+        """Return how many rows of `row_length` the first steps consume."""
         return sum(
             (min(steps, stage.stop) - stage.first) * stage.consumes
             for stage in self.each
@@ -190,18 +195,18 @@ class Stages:
 
     def steps(self, rows: int) -> int:
         """Return how many steps it takes to consume `rows` rows of `row_length`, rounded up."""
-        stage = next(one for one in self.each if rows <= self.consumed(one.stop))
+        stage = next(stage for stage in self.each if rows <= self.consumed(stage.stop))
         # Minus a floor of the negative is a ceiling.
         return stage.first - (self.consumed(stage.first) - rows) // stage.consumes
 
-    def _stage(self, first: int, given: Mapping[str, int], *, key: str) -> Stage:
-        length = given["length"]
+    def _stage(self, first: int, asked: Mapping[str, int], *, key: str) -> Stage:
+        length = asked["length"]
         if length >= self.row_length or self.row_length % length:
             raise DataError(
                 f"{key} must divide row_length ({self.row_length}) and be below it, since rows are "
                 f"split into equal parts, was: {length}"
             )
-        parts, consumes, stop = self.row_length // length, self.global_batch, first + given["steps"]
+        parts, consumes, stop = self.row_length // length, self.global_batch, first + asked["steps"]
         if self.curriculum.budget == "rows":
             if consumes % parts:
                 raise DataError(

@@ -70,17 +70,18 @@ class LMDataModule(lightning.LightningDataModule):
         context_parallel: Count = 1,
         replan: bool = False,
     ) -> None:
-        given = locals()
+        arguments = locals()
         super().__init__()
-        self.save_hyperparameters({name: _plain(given[name]) for name in _ARGUMENTS})
+        self.save_hyperparameters({name: _plain(arguments[name]) for name in _ARGUMENTS})
         if faults := faults_of(self.hparams, LMDataModule, allowed=(), name="LMDataModule"):
             raise ConfigError("; ".join(faults))
         if isinstance(curriculum, Mapping):
             curriculum = Curriculum(**curriculum)
         self.packing = Packing(**packing) if isinstance(packing, Mapping) else packing or Packing()
         self.asked = Mixture(**mixture) if isinstance(mixture, Mapping) else mixture or Mixture()
-        sizes = {"row_length": row_length, "global_batch": global_batch}
-        self.stages = Stages(curriculum=curriculum, **sizes)
+        self.stages = Stages(
+            row_length=row_length, global_batch=global_batch, curriculum=curriculum
+        )
         if self.packing.prompt_level is not None and len(self.stages.each) > 1:
             raise DataError("rows.curriculum must be null: documents with a prompt are not split")
         self.sets = DataSets(folder, level=level, coarser=coarser)
@@ -156,17 +157,20 @@ class LMDataModule(lightning.LightningDataModule):
             )
         if self.asked.max_epochs is None:
             return
-        often = [s for s in self.statistics(steps=steps) if s.epochs > self.asked.max_epochs]
+        often = ", ".join(
+            f"{source.source} {source.epochs:.1f} times"
+            for source in self.statistics(steps=steps)
+            if source.epochs > self.asked.max_epochs
+        )
         if not often:
             return
-        named = ", ".join(f"{each.source} {each.epochs:.1f} times" for each in often)
-        told = (
-            f"the run reads {named}, more than rows.max_epochs={self.asked.max_epochs:g}, and may "
+        message = (
+            f"the run reads {often}, more than rows.max_epochs={self.asked.max_epochs:g}, and may "
             "learn them by heart: lower steps or their weights (rows.sources), or prepare more text"
         )
         if self.asked.if_repeated == "refuse":
-            raise DataError(told)
-        log.warning("%s", told)
+            raise DataError(message)
+        log.warning("%s", message)
 
     @property
     def consumed_rows(self) -> int:
@@ -261,8 +265,8 @@ class LMDataModule(lightning.LightningDataModule):
                 continue
             cure = ", or rows.on_batch_change=convert" if key == "global_batch" else ""
             raise DataError(
-                f"{key} is {now}, but was {was} in the run to resume, which would change "
-                f"the remaining rows. Restore it, or start another run{cure}"
+                f"{key} is {now}, but was {was} in the run to resume, which would change the "
+                f"remaining rows. Restore it, or start another run{cure}"
             )
         self._begin, self._loader = int(state_dict["rows"]), None
         if self._first != state_dict.get("first", self._first):  # of the steps first planned

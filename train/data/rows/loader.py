@@ -32,6 +32,9 @@ from train.data.rows.order import RowOrder
 from train.data.rows.packing import Row, Rows
 from train.errors import ConfigError, DataError
 
+_AHEAD = 4  # batches
+_DOCUMENT = np.uint8(1)  # the bit of a mark where a document starts
+
 
 class RowLoader:
     """The batches of one rank, one per optimizer step, from `start_row` to the end of step `steps`.
@@ -63,11 +66,6 @@ class RowLoader:
         pin: bool = False,
         done: Callable[[], int] | None = None,
     ) -> None:
-        for name, value in (("micro_batch", micro_batch), ("global_batch", global_batch)):
-            if value < 1:
-                raise DataError(f"{name} must be at least 1, was: {value}")
-        if not 0 <= rank < world:
-            raise DataError(f"rank must be from 0 to {world - 1}, was: {rank}")
         if global_batch % (micro_batch * world):
             raise DataError(
                 f"global_batch must be a multiple of micro_batch * world, was: {global_batch} for "
@@ -195,9 +193,9 @@ class ValidationLoader:
         self._rows = list(rows.values())
         self._rank, self._world = rank, world
         self._batches: list[tuple[int, list[int]]] = []
-        for source, each in enumerate(self._rows):
-            number = min(rows_per_source, len(each))
-            chosen = (np.arange(number) * len(each) // number).tolist()
+        for source, rows_of in enumerate(self._rows):
+            number = min(rows_per_source, len(rows_of))
+            chosen = (np.arange(number) * len(rows_of) // number).tolist()
             self._batches += [
                 (source, chosen[at : at + micro_batch]) for at in range(0, number, micro_batch)
             ]
@@ -224,9 +222,6 @@ class ValidationLoader:
         return collate(rows.read(chosen), sources=sources, continues=rows.continues, **counts)
 
 
-_AHEAD = 4  # batches
-
-
 def ahead(batches: Iterator[Batch]) -> Generator[Batch]:
     """Read a few batches ahead in a thread; its exceptions are raised here, in place of a batch."""
     ready: queue.Queue[Batch | BaseException | None] = queue.Queue(maxsize=_AHEAD)
@@ -245,19 +240,16 @@ def ahead(batches: Iterator[Batch]) -> Generator[Batch]:
     thread = threading.Thread(target=fill, name="bipe-rows", daemon=True)
     thread.start()
     try:
-        while (found := ready.get()) is not None:
-            if isinstance(found, BaseException):
-                raise found
-            yield found
+        while (item := ready.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
     finally:
         stopped.set()
         with suppress(queue.Empty):  # lets a thread that waits for room see `stopped`
             while True:
                 ready.get_nowait()
         thread.join()
-
-
-_DOCUMENT = np.uint8(1)  # the bit of a mark where a document starts
 
 
 @dataclass(slots=True, kw_only=True)
@@ -315,14 +307,15 @@ class Batch:
         columns = {name: value.chunk(count) for name, value in self._tensors().items()}
         parts = []
         for number, (packed, padded) in enumerate(zip(self.packed, self.padded, strict=True)):
-            own: dict[str, Any] = {name: column[number] for name, column in columns.items()}
+            tensors: dict[str, Any] = {name: column[number] for name, column in columns.items()}
             if not padded:
-                own["padding"] = None
-            parts.append(replace(self, **own, packed=(packed,), padded=(padded,)))
+                tensors["padding"] = None
+            parts.append(replace(self, **tensors, packed=(packed,), padded=(padded,)))
         return parts
 
     def pinned(self) -> Batch:
-        return replace(self, **{name: each.pin_memory() for name, each in self._tensors().items()})
+        pinned = {name: value.pin_memory() for name, value in self._tensors().items()}
+        return replace(self, **pinned)
 
     def _tensors(self) -> dict[str, Any]:
         names = ("tokens", "targets", "marks", "padding", "carry", "source")
@@ -361,9 +354,9 @@ def collate(
     row, place = np.divmod(np.flatnonzero((marks & _DOCUMENT).view(bool)), tokens.shape[1])
     row, place = row[place > 0], place[place > 0]
     targets[row, place - 1] = IGNORE  # it would be of another document
-    for at, one in enumerate(rows):
-        if one.scored is not None:
-            targets[at, ~one.scored[1:]] = IGNORE
+    for at, each in enumerate(rows):
+        if each.scored is not None:
+            targets[at, ~each.scored[1:]] = IGNORE
     padding = None
     padded: Any = np.zeros(len(rows), bool)
     packed = padded.copy()
@@ -375,7 +368,6 @@ def collate(
         padded = padding[:, :-1].any(1)
         if not padded.any():
             padding = None  # only last targets are padding, no inputs
-    of_parts: Any = [each.reshape(parts, -1).any(1) for each in (packed | padded, padded)]
     return Batch(
         tokens=torch.from_numpy(tokens[:, :-1].copy()),
         targets=torch.from_numpy(targets),
@@ -383,7 +375,7 @@ def collate(
         padding=None if padding is None else torch.from_numpy(padding[:, :-1].copy()),
         carry=torch.from_numpy(np.stack([each.carry for each in rows])) if continues else None,
         source=torch.tensor(list(sources), dtype=torch.int64),
-        packed=tuple(of_parts[0].tolist()),
-        padded=tuple(of_parts[1].tolist()),
+        packed=tuple((packed | padded).reshape(parts, -1).any(1).tolist()),
+        padded=tuple(padded.reshape(parts, -1).any(1).tolist()),
         **counts,
     )

@@ -37,6 +37,9 @@ from train.errors import DataError
 
 # Weights become whole numbers with at most this sum, so that products of two fit int64.
 _LARGEST_SUM = 2**31 - 1
+_ROUNDS = 4  # over both digits each; two are enough for ideal hashes (Luby and Rackoff, 1988)
+
+Keys = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ class _Side:
     top: int
     bottom: int
 
-    def given(self, numbers: Integers) -> Integers:
+    def of_left(self, numbers: Integers) -> Integers:
         """Return the rows of `left` among the first n; n is split so that no product overflows."""
         whole, rest = np.divmod(numbers, self.bottom)
         return whole * self.top + (2 * rest * self.top + self.bottom) // (2 * self.bottom)
@@ -73,28 +76,30 @@ class Deal:
         source, turn = np.empty((2, numbers.size), np.int64)
         nodes = [(self._root, np.arange(numbers.size), numbers.reshape(-1))]
         while nodes:
-            node, where, own = nodes.pop()
+            node, where, turns = nodes.pop()
             if isinstance(node, int):
-                source[where], turn[where] = node, own
+                source[where], turn[where] = node, turns
                 continue
-            before = node.given(own)
-            left = node.given(own + 1) > before
+            before = node.of_left(turns)
+            left = node.of_left(turns + 1) > before
             nodes.append((node.left, where[left], before[left]))
-            nodes.append((node.right, where[~left], (own - before)[~left]))
+            nodes.append((node.right, where[~left], (turns - before)[~left]))
         return source.reshape(numbers.shape), turn.reshape(numbers.shape)
 
     def counts(self, number: int) -> list[int]:
+        """Return how many of the first rows each source gives."""
         return [count for _, count in sorted(_counts(self._root, np.array(number, np.int64)))]
 
 
 def _counts(node: _Side | int, rows: Integers) -> list[tuple[int, int]]:
     if isinstance(node, int):
         return [(node, int(rows))]
-    left = node.given(rows)
+    left = node.of_left(rows)
     return _counts(node.left, left) + _counts(node.right, rows - left)
 
 
 def _whole(weights: Sequence[float | Fraction]) -> list[int]:
+    """Return weights as whole numbers with a sum of at most _LARGEST_SUM."""
     # As written: 0.1 is a tenth, not the binary fraction nearest to it.
     exact = [Fraction(repr(w)) if isinstance(w, float) else Fraction(w) for w in weights]
     scale = math.lcm(*(weight.denominator for weight in exact))
@@ -109,6 +114,7 @@ def _whole(weights: Sequence[float | Fraction]) -> list[int]:
 
 
 def _tree(sources: list[int], weights: list[int]) -> _Side | int:
+    """Return the binary tree of some sources: each, heaviest first, goes to the lighter side."""
     if len(sources) == 1:
         return sources[0]
     sides: tuple[list[int], list[int]] = ([], [])
@@ -119,11 +125,6 @@ def _tree(sources: list[int], weights: list[int]) -> _Side | int:
         sums[lighter] += weights[source]
     left, right = (_tree(side, weights) for side in sides)
     return _Side(left, right, sums[0], sum(sums))
-
-
-_ROUNDS = 4  # over both digits each; two are enough for ideal hashes (Luby and Rackoff, 1988)
-
-Keys = npt.NDArray[np.uint64]
 
 
 def _shape(size: int) -> tuple[int, int, int]:
@@ -180,8 +181,6 @@ class RowOrder:
         seed: int = 0,
         first: int | None = None,
     ) -> None:
-        if seed < 0:
-            raise DataError(f"seed must be at least 0, was: {seed}")
         shares = weights if weights else {name: len(each) for name, each in rows.items()}
         require_weights(shares, known=rows)
         self.names = [name for name, share in shares.items() if share > 0]
@@ -229,26 +228,28 @@ class RowOrder:
         parts: int = 1,
     ) -> list[Row]:
         """Read rows of sources, or parts of them (`Rows.read`); DataError names the row."""
-        given = [*zip(sources, rows, part or [0] * len(rows), strict=True)]
+        places = [*zip(sources, rows, part or [0] * len(rows), strict=True)]
         read: dict[int, Iterator[Row]] = {}
         for source in set(sources):
-            wanted = [(row, at) for of, row, at in given if of == source]
-            read[source] = iter(self._read(source, wanted, parts))
+            inside = [(row, at) for of, row, at in places if of == source]
+            read[source] = iter(self._read(source, inside, parts))
         return [next(read[source]) for source in sources]
 
-    def _read(self, source: int, wanted: list[tuple[int, int]], parts: int) -> list[Row]:
+    def _read(self, source: int, places: list[tuple[int, int]], parts: int) -> list[Row]:
+        """Read places (row, part) of a source."""
         rows = self.rows[source]
         try:
-            return rows.read(*map(list, zip(*wanted, strict=True)), parts=parts)
+            return rows.read(*map(list, zip(*places, strict=True)), parts=parts)
         except Exception as fault:
-            if len(wanted) > 1:  # one by one: the message then names the row
-                return [row for one in wanted for row in self._read(source, [one], parts)]
+            if len(places) > 1:  # each by itself: the message then names the row
+                return [row for place in places for row in self._read(source, [place], parts)]
             raise DataError(
-                f"{rows.data.folder}: row {wanted[0][0]} of source {self.names[source]} cannot be "
+                f"{rows.data.folder}: row {places[0][0]} of source {self.names[source]} cannot be "
                 f"read: {type(fault).__name__}: {fault}"
             ) from fault
 
     def targets(self, source: Integers, row: Integers) -> int:
+        """Count the scored targets of rows of sources."""
         return sum(
             int(rows.targets(row[source == index]).sum()) for index, rows in enumerate(self.rows)
         )

@@ -88,6 +88,7 @@ class Rows:
         return len(self.packed)
 
     def targets(self, index: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """Count the scored targets of each row."""
         rows = np.asarray(index, np.int64)
         if self._answers is None:
             return self.packed.targets(rows).astype(np.int64)
@@ -96,6 +97,7 @@ class Rows:
         return np.array(counts, np.int64).reshape(rows.shape)
 
     def all_targets(self) -> int:
+        """Count the scored targets of all rows."""
         ends = self.data.document_ends
         if self._answers is None:  # every token but the first of its document
             return int(ends[-1]) - len(self.data)
@@ -149,6 +151,7 @@ class Rows:
         return self._answers[self.data.document_ends.searchsorted(spans[:, 0], side="right")]
 
     def _carry(self, spans: Integers) -> Integers:
+        """Return the state before a row that begins inside of a document: see Row."""
         at = int(spans[0, 0]) if self.continues and len(spans) else 0
         start, _ = self.data.span(int(np.searchsorted(self.data.document_ends, at, side="right")))
         if at == start:
@@ -187,9 +190,10 @@ def _answers(data: DataSet, row_length: int, *, level: int | str) -> Integers:
 
 
 def _spread(values: npt.NDArray[Any], inside: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
-    made = np.zeros(inside.shape, values.dtype)
-    made[inside] = values
-    return made
+    """Return an array of the shape of `inside`, with these values where that is True, else 0."""
+    spread = np.zeros(inside.shape, values.dtype)
+    spread[inside] = values
+    return spread
 
 
 def _cut(spans: Integers, first: int, last: int) -> Integers:

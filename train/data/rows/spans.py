@@ -59,6 +59,7 @@ class Stream:
         return last - first - (opened - np.searchsorted(self._bounds, first, side="right"))
 
     def pieces(self) -> int:
+        """Count the pieces of documents in all rows."""
         last_row = len(self) - 1
         begins = np.concatenate(([0], self._bounds[:-1])) // self._row_length
         finishes = (self._bounds - 1) // self._row_length
@@ -76,6 +77,7 @@ class Stream:
         return int((first**2 + full * row**2 + last**2).sum())
 
     def long_inputs(self, rows: int) -> int:
+        """Count the inputs of the first rows that are of documents of at least a row."""
         lengths = np.diff(self._bounds, prepend=0)
         inside = np.clip(self.inputs(rows) - (self._bounds - lengths), 0, lengths)
         return int(inside[lengths >= self._row_length].sum())
@@ -153,24 +155,25 @@ class Bins:
 def _pack(
     starts: Integers, lengths: Integers, row_length: int, together: bool, tails_first: bool
 ) -> tuple[Integers, Integers, Integers]:
+    """Return the pieces that documents are cut into, their lengths, and the row of each."""
     room = row_length + 1
     # Full rows overlap by one token, so each takes `row_length`; a rest of up to `room` is a tail.
     full = np.maximum(0, -((room - lengths) // row_length))  # rows that a cut document fills
     inner = np.arange(full.sum()) - np.repeat(np.cumsum(full) - full, full)
     bodies = np.repeat(starts, full) + inner * row_length
     starts, lengths = starts + full * row_length, lengths - full * row_length
-    made = len(bodies)
-    rows = np.arange(made + len(starts))
+    whole = len(bodies)
+    rows = np.arange(whole + len(starts))
     if together:
         # Longest first, after those that open rows of their own.
-        own = (full > 0) & tails_first
-        order = np.lexsort((-lengths, ~own))
-        starts, lengths, alone = starts[order], lengths[order], int(own.sum())
-        packer = _Packer(room, first_row=made)
+        opening = (full > 0) & tails_first
+        order = np.lexsort((-lengths, ~opening))
+        starts, lengths, alone = starts[order], lengths[order], int(opening.sum())
+        packer = _Packer(room, first_row=whole)
         packer.begin(lengths[:alone])
         packer.place(lengths[alone:])
-        rows[made:] = packer.rows()
-    return np.concatenate((bodies, starts)), np.concatenate((np.full(made, room), lengths)), rows
+        rows[whole:] = packer.rows()
+    return np.concatenate((bodies, starts)), np.concatenate((np.full(whole, room), lengths)), rows
 
 
 class _Packer:
@@ -183,6 +186,7 @@ class _Packer:
         self._runs: list[tuple[int, int, int]] = []  # first row, rows, documents per row
 
     def rows(self) -> Integers:
+        """Return the row of each document, in the order in which they came."""
         if not self._runs:
             return np.empty(0, np.int64)
         first, rows, each = np.array(self._runs, np.int64).T
@@ -237,14 +241,15 @@ class _Packer:
         self._ranges[room].append((row, rows))
 
     def _take(self, room: int) -> tuple[int, int]:
-        found = self._ranges[room].pop()
+        rows = self._ranges[room].pop()
         if not self._ranges[room]:
             del self._ranges[room]
             self._rooms.remove(room)
-        return found
+        return rows
 
 
 def _runs_of(lengths: Integers) -> tuple[list[int], list[int]]:
+    """Return the different lengths in a sorted list, and how often each is there."""
     if not len(lengths):
         return [], []
     at = np.flatnonzero(np.diff(lengths, prepend=lengths[0] - 1))
