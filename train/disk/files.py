@@ -1,8 +1,9 @@
-"""Files that are whole or absent, their checksums, and one error for a disk that fails.
+"""Files on disk: written whole or not at all, their checksums, and what others may have written.
 
 A file is written under a temporary name in its own folder, synced and renamed, so that no reader
-sees a partial file. Manifests hold one sha256 per file, and one CRC-32 per block to find where a
-file differs: eight hexadecimal digits per block, 8 MB per terabyte.
+sees a partial file; one error names a disk that fails. Manifests hold one sha256 per file, and one
+CRC-32 per block to find where a file differs: eight hexadecimal digits per block, 8 MB per
+terabyte. Files, names and links that others made are read without trust in them.
 """
 
 import csv
@@ -29,34 +30,8 @@ _LONGEST_YAML, _MOST_VALUES = 1 << 22, 100_000  # bytes; a few aliases make bill
 _TEXT = 1000  # characters of a text that count as one more value
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _synced = ContextVar("synced", default=True)
-
-
-class Checksum:
-    """Size, sha256 and block CRCs of bytes that arrive in pieces."""
-
-    def __init__(self) -> None:
-        self.size = 0
-        self._sha256 = hashlib.sha256()
-        self._whole = ""  # CRCs of the complete blocks
-        self._open = 0  # CRC of the incomplete block
-
-    def update(self, data: bytes | memoryview) -> None:
-        self._sha256.update(data)
-        view = memoryview(data).cast("B")
-        at = 0
-        while at < len(view):
-            piece = view[at : at + BLOCK - self.size % BLOCK]
-            self._open = zlib.crc32(piece, self._open)
-            at, self.size = at + len(piece), self.size + len(piece)
-            if self.size % BLOCK == 0:
-                self._whole += f"{self._open:0{_DIGITS}x}"
-                self._open = 0
-
-    def digest(self) -> dict[str, Any]:
-        """Return the size in bytes, sha256 and CRCs of the blocks, as manifests hold them."""
-        last = f"{self._open:0{_DIGITS}x}" if self.size % BLOCK else ""
-        sha256 = self._sha256.hexdigest()
-        return {"bytes": self.size, "sha256": sha256, "crc32": self._whole + last}
+# Folders whose own programs make links: W&B to its cache, Lightning to the newest checkpoint.
+_LINKING, _LINKING_INSIDE = "wandb", "lightning"
 
 
 class Output:
@@ -148,8 +123,134 @@ def append(path: Path, lines: str) -> None:
         os.fsync(file.fileno())
 
 
-# Folders whose own programs make links: W&B to its cache, Lightning to the newest checkpoint.
-_LINKING, _LINKING_INSIDE = "wandb", "lightning"
+@contextmanager
+def writing(path: Path, *, only_full: bool = False) -> Iterator[None]:
+    """Raise DataError naming `path` if it cannot be written; only_full: for a full disk only."""
+    try:
+        yield
+    except OSError as fault:
+        full = fault.errno in _FULL
+        if only_full and not full:
+            raise
+        rule, cure = "cannot be written", "Check the disk and the permissions"
+        if full:
+            rule, cure = "no room is left to write it", "Free space"
+        raise DataError(
+            f"{path}: {rule} ({fault.strerror or fault}). {cure}, or set data= or out= to a "
+            "folder on another disk, then run again; unfinished files have been removed"
+        ) from fault
+
+
+full_disk = partial(writing, only_full=True)
+
+
+def sync(path: Path) -> None:
+    """Make a file, or the renames in a folder, survive a power failure, on systems that can."""
+    if os.name != "posix" or not _synced.get():
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def unsynced() -> Iterator[None]:
+    """Do not sync files written in the block: for files that are checked before they are used.
+
+    They are still whole or absent after a kill, but not after a power failure. A sync takes 8 ms
+    per file, more than a small file takes to make.
+    """
+    before = _synced.set(False)
+    try:
+        yield
+    finally:
+        _synced.reset(before)
+
+
+def remove(path: Path) -> None:
+    """Remove a file if possible; never raise, since that would hide the original fault."""
+    with suppress(OSError):
+        path.unlink()
+
+
+def user_state() -> Path:
+    """Return the folder of what this user's programs remember of the machine and of runs.
+
+    Raises RuntimeError for a user without a home.
+    """
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "bipe"
+
+
+class Checksum:
+    """Size, sha256 and block CRCs of bytes that arrive in pieces."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._sha256 = hashlib.sha256()
+        self._whole = ""  # CRCs of the complete blocks
+        self._open = 0  # CRC of the incomplete block
+
+    def update(self, data: bytes | memoryview) -> None:
+        self._sha256.update(data)
+        view = memoryview(data).cast("B")
+        at = 0
+        while at < len(view):
+            piece = view[at : at + BLOCK - self.size % BLOCK]
+            self._open = zlib.crc32(piece, self._open)
+            at, self.size = at + len(piece), self.size + len(piece)
+            if self.size % BLOCK == 0:
+                self._whole += f"{self._open:0{_DIGITS}x}"
+                self._open = 0
+
+    def digest(self) -> dict[str, Any]:
+        """Return the size in bytes, sha256 and CRCs of the blocks, as manifests hold them."""
+        last = f"{self._open:0{_DIGITS}x}" if self.size % BLOCK else ""
+        sha256 = self._sha256.hexdigest()
+        return {"bytes": self.size, "sha256": sha256, "crc32": self._whole + last}
+
+
+def checksum(path: Path) -> dict[str, Any]:
+    total = Checksum()
+    for block in _blocks(path):
+        total.update(block)
+    return total.digest()
+
+
+def sha256(path: Path, *, advance: Callable[[int], object] = lambda _: None) -> str:
+    """Return the sha256 of a file; `advance` gets the size in bytes of each piece read."""
+    digest = hashlib.sha256()
+    for block in _blocks(path):
+        digest.update(block)
+        advance(len(block))
+    return digest.hexdigest()
+
+
+def differing(found: dict[str, Any], expected: dict[str, Any]) -> Iterator[tuple[int, int]]:
+    """Yield the byte ranges in which two digests differ; adjacent blocks are joined."""
+    size = max(found["bytes"], expected["bytes"])
+    blocks = range(-(-size // BLOCK))
+    differ = [block for block in blocks if _crc(found, block) != _crc(expected, block)]
+    for _, run in groupby(enumerate(differ), key=lambda pair: pair[1] - pair[0]):
+        joined = [block for _, block in run]
+        yield joined[0] * BLOCK, min((joined[-1] + 1) * BLOCK, size)
+
+
+def _crc(digest: dict[str, Any], block: int) -> str:
+    return digest["crc32"][block * _DIGITS : (block + 1) * _DIGITS]
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            yield block
+
+
+def is_name(text: object) -> bool:
+    """Return whether a text that others wrote names a file in a folder, and no other place."""
+    plain = isinstance(text, str) and not set(text) & {"/", "\\", "\0"}
+    return plain and text not in ("", ".", "..")
 
 
 def refuse_links(folder: Path) -> None:
@@ -172,12 +273,6 @@ def refuse_links(folder: Path) -> None:
             )
 
 
-def is_name(text: object) -> bool:
-    """Return whether a text that others wrote names a file in a folder, and no other place."""
-    plain = isinstance(text, str) and not set(text) & {"/", "\\", "\0"}
-    return plain and text not in ("", ".", "..")
-
-
 def read_json(path: Path) -> dict[str, Any] | None:
     """Return the object in a JSON file; None if it holds no object or cannot be read."""
     try:
@@ -187,12 +282,14 @@ def read_json(path: Path) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def user_state() -> Path:
-    """Return the folder of what this user's programs remember of the machine and of runs.
-
-    Raises RuntimeError for a user without a home.
-    """
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "bipe"
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Return the objects in the lines of a file, without lines that cannot be read."""
+    lines = []
+    with suppress(OSError):
+        for line in path.read_bytes().splitlines():
+            with suppress(ValueError, RecursionError):
+                lines.append(json.loads(line))
+    return [value for value in lines if isinstance(value, dict)]
 
 
 def read_numbers(path: Path) -> list[dict[str, Any]]:
@@ -214,27 +311,6 @@ def read_numbers(path: Path) -> list[dict[str, Any]]:
 
 def _number(text: str) -> float | None:
     return int(text) if text.isdigit() else float(text) if text else None
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the objects in the lines of a file, without lines that cannot be read."""
-    lines = []
-    with suppress(OSError):
-        for line in path.read_bytes().splitlines():
-            with suppress(ValueError, RecursionError):
-                lines.append(json.loads(line))
-    return [value for value in lines if isinstance(value, dict)]
-
-
-def yaml_fault(error: Exception) -> str:
-    """Return what an error of PyYAML says, as one line: "line 3: not YAML: ..."."""
-    if isinstance(error, ValueError):  # of Python, or already in our words
-        most = f"a whole number must have at most {sys.get_int_max_str_digits()} digits"
-        return most if "digits" in str(error) else str(error)
-    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    said = getattr(error, "problem", None) or getattr(error, "context", None) or str(error)
-    place = f"line {mark.line + 1}: " if mark else ""
-    return f"{place}not YAML: {' '.join(said.split())}"
 
 
 def read_yaml(path: Path) -> Any:
@@ -276,89 +352,12 @@ def _require_few(root: Any) -> None:
         raise ValueError(f"it must have at most {_MOST_VALUES} values, including aliases")
 
 
-def sha256(path: Path, *, advance: Callable[[int], object] = lambda _: None) -> str:
-    """Return the sha256 of a file; `advance` gets the size in bytes of each piece read."""
-    digest = hashlib.sha256()
-    for block in _blocks(path):
-        digest.update(block)
-        advance(len(block))
-    return digest.hexdigest()
-
-
-def checksum(path: Path) -> dict[str, Any]:
-    total = Checksum()
-    for block in _blocks(path):
-        total.update(block)
-    return total.digest()
-
-
-def differing(found: dict[str, Any], expected: dict[str, Any]) -> Iterator[tuple[int, int]]:
-    """Yield the byte ranges in which two digests differ; adjacent blocks are joined."""
-    size = max(found["bytes"], expected["bytes"])
-    blocks = range(-(-size // BLOCK))
-    differ = [block for block in blocks if _crc(found, block) != _crc(expected, block)]
-    for _, run in groupby(enumerate(differ), key=lambda pair: pair[1] - pair[0]):
-        joined = [block for _, block in run]
-        yield joined[0] * BLOCK, min((joined[-1] + 1) * BLOCK, size)
-
-
-def remove(path: Path) -> None:
-    """Remove a file if possible; never raise, since that would hide the original fault."""
-    with suppress(OSError):
-        path.unlink()
-
-
-def sync(path: Path) -> None:
-    """Make a file, or the renames in a folder, survive a power failure, on systems that can."""
-    if os.name != "posix" or not _synced.get():
-        return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
-def unsynced() -> Iterator[None]:
-    """Do not sync files written in the block: for files that are checked before they are used.
-
-    They are still whole or absent after a kill, but not after a power failure. A sync takes 8 ms
-    per file, more than a small file takes to make.
-    """
-    before = _synced.set(False)
-    try:
-        yield
-    finally:
-        _synced.reset(before)
-
-
-@contextmanager
-def writing(path: Path, *, only_full: bool = False) -> Iterator[None]:
-    """Raise DataError naming `path` if it cannot be written; only_full: for a full disk only."""
-    try:
-        yield
-    except OSError as fault:
-        full = fault.errno in _FULL
-        if only_full and not full:
-            raise
-        rule, cure = "cannot be written", "Check the disk and the permissions"
-        if full:
-            rule, cure = "no room is left to write it", "Free space"
-        raise DataError(
-            f"{path}: {rule} ({fault.strerror or fault}). {cure}, or set data= or out= to a "
-            "folder on another disk, then run again; unfinished files have been removed"
-        ) from fault
-
-
-full_disk = partial(writing, only_full=True)
-
-
-def _crc(digest: dict[str, Any], block: int) -> str:
-    return digest["crc32"][block * _DIGITS : (block + 1) * _DIGITS]
-
-
-def _blocks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while block := file.read(BLOCK):
-            yield block
+def yaml_fault(error: Exception) -> str:
+    """Return what an error of PyYAML says, as one line: "line 3: not YAML: ..."."""
+    if isinstance(error, ValueError):  # of Python, or already in our words
+        most = f"a whole number must have at most {sys.get_int_max_str_digits()} digits"
+        return most if "digits" in str(error) else str(error)
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    said = getattr(error, "problem", None) or getattr(error, "context", None) or str(error)
+    place = f"line {mark.line + 1}: " if mark else ""
+    return f"{place}not YAML: {' '.join(said.split())}"
