@@ -79,9 +79,9 @@ def export(
     it was; what a killed export left beside it, the next one removes.
     """
     out = Path(out)
-    for key, value, known in (("format", format, FORMATS), ("sequences", sequences, SEQUENCES)):
-        if value not in known:
-            raise DataError(f"{key}: there is no {value!r}; {nearest(value, known)}")
+    for key, value, choices in (("format", format, FORMATS), ("sequences", sequences, SEQUENCES)):
+        if value not in choices:
+            raise DataError(f"{key}: there is no {value!r}; {nearest(value, choices)}")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise DataError(f"out={out} must be a new or empty folder")
     sources = read_top(folder)["sources"]
@@ -152,15 +152,15 @@ def write_parquet(data: DataSet, *, stem: Path) -> list[Path]:
 
 def _schema(data: DataSet) -> pa.Schema:
     kept = ("name", "split", "tokenizer", "segmenter", "vocab_size", "levels", "level_names")
-    told = {key: data.manifest[key] for key in kept if key in data.manifest}
+    described = {key: data.manifest[key] for key in kept if key in data.manifest}
     if data.level:
-        told["levels"] -= data.level
-        told["level_names"] = told.get("level_names", [])[data.level :]
+        described["levels"] -= data.level
+        described["level_names"] = described.get("level_names", [])[data.level :]
     fields = [("id", pa.string()), ("bytes", pa.int64())]
     fields += [("input_ids", pa.list_(pa.from_numpy_dtype(data.tokens.dtype)))]
     levels = range(data.level, data.manifest["levels"])
     fields += [(_column(level - data.level), pa.list_(pa.int32())) for level in levels]
-    return pa.schema(fields, metadata={"bipe": json.dumps(told)})
+    return pa.schema(fields, metadata={"bipe": json.dumps(described)})
 
 
 def _column(level: int) -> str:

@@ -46,6 +46,7 @@ def shard_file(name: str, number: int, suffix: str) -> str:
 
 
 def suffixes(levels: int) -> list[str]:
+    """Return the suffixes of the files of a shard."""
     return ["bin", "documents", "bytes", "ids", *(f"level{level}.bits" for level in range(levels))]
 
 
@@ -231,17 +232,16 @@ def levels_read(
     """
     first = level_of(manifest, level, what=f"{what}level")
     if isinstance(coarser, int):
-        wanted = 1 + coarser
-        if coarser and first + coarser >= (held := manifest["levels"]):
+        stop = first + 1 + coarser
+        if coarser and stop > (count := manifest["levels"]):
             names = ", ".join(manifest.get("level_names", [])[first:]) or "unnamed"
             raise DataError(
-                f"{what}coarser: the encoding reads {wanted} levels of units, but the data has "
-                f"{held - first} ({names}): prepare them with "
-                f"corpus.sources.NAME.levels={first + wanted}, if the segmenter has as many, or "
-                "choose an encoding of fewer"
+                f"{what}coarser: the encoding reads {1 + coarser} levels of units, but the data "
+                f"has {count - first} ({names}): prepare them with corpus.sources.NAME.levels="
+                f"{stop}, if the segmenter has as many, or choose an encoding of fewer"
             )
-        return tuple(range(first, first + wanted))
-    rest = [level_of(manifest, one, what=f"{what}coarser") for one in coarser]
+        return tuple(range(first, stop))
+    rest = [level_of(manifest, wish, what=f"{what}coarser") for wish in coarser]
     if [first, *rest] != sorted({first, *rest}):
         raise DataError(
             f"{what}coarser must name levels above that of the segments, from finer to "
@@ -261,14 +261,14 @@ def level_of(manifest: Mapping[str, Any], wish: LevelWish | None, *, what: str) 
     count, names = manifest.get("levels"), manifest.get("level_names", [])
     if not isinstance(count, int) or not isinstance(names, list) or len(names) > count:
         raise DataError(f"{what}={wish}: the manifest has no levels; prepare again")
-    known: dict[str | int, int] = {str(name): number for number, name in enumerate(names)}
-    known |= {number: number for number in range(min(count, MAX_LEVELS))}
-    for one in [wish] if isinstance(wish, str | int) else wish:
-        if one in known:
-            return known[one]
-    there = [*map(str, names), f"0 to {count - 1}"] if count > 1 else [*map(str, names), "0"]
+    numbers: dict[str | int, int] = {str(name): number for number, name in enumerate(names)}
+    numbers |= {number: number for number in range(min(count, MAX_LEVELS))}
+    for level in [wish] if isinstance(wish, str | int) else wish:
+        if level in numbers:
+            return numbers[level]
+    stored = [*map(str, names), f"0 to {count - 1}" if count > 1 else "0"]
     raise DataError(
-        f"{what}={wish} must be one of {', '.join(there)}; set levels= of the source to store more"
+        f"{what}={wish} must be one of {', '.join(stored)}; set levels= of the source to store more"
     )
 
 
@@ -290,6 +290,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def _file_sizes(manifest: dict[str, Any]) -> dict[str, int | None]:
+    """Return the bytes of each file that the shards must have; None where ids decide."""
     width, levels = _WIDTHS[manifest["dtype"]], manifest["levels"]
     sizes: dict[str, int | None] = {}
     for number, counts in enumerate(manifest["shards"]):

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from segmenters.wording import counted
 from train.data.store.shards import FORMAT, MANIFEST, VERSION, DataSet, shard_file, suffixes
 from train.disk.files import Output, remove, sync, writing
-from train.disk.manifest import store
+from train.disk.manifest import plain, store
 from train.errors import DataError
 
 SHARD_TOKENS = 1 << 28
@@ -108,8 +108,8 @@ class ShardWriter:
             start = int(starts[first])
             shard, last = self._room(ends, first, start)
             stop = int(ends[last - 1])
-            own = marks[start:stop]
-            bits = [(own >> np.uint8(1 + level)) & np.uint8(1) for level in range(self.levels)]
+            inside = marks[start:stop]
+            bits = [(inside >> np.uint8(1 + level)) & np.uint8(1) for level in range(self.levels)]
             moved = shard.counts["tokens"] - start
             shard.add_tokens(tokens[start:stop].astype(self.dtype, copy=False), bits)
             # One line each, since JSON has no line end in a string.
@@ -186,8 +186,8 @@ class ShardWriter:
         self, tokens: npt.NDArray[np.integer], marks: npt.NDArray[np.uint8], id: str
     ) -> None:
         if not len(tokens) or len(tokens) != len(marks):
-            told = f"{counted(len(tokens), 'token')} with {counted(len(marks), 'mark')}"
-            raise DataError(f"document {id}: {told}")
+            sizes = f"{counted(len(tokens), 'token')} with {counted(len(marks), 'mark')}"
+            raise DataError(f"document {id}: {sizes}")
         least, most = tokens.min(), tokens.max()
         if not 0 <= least <= most < self.vocab_size:
             rule = f"ids must be from 0 to {self.vocab_size - 1}"
@@ -202,11 +202,10 @@ class ShardWriter:
 
     def _require_alike(self, part: DataSet) -> None:
         for key in _ALIKE:
-            own = json.loads(json.dumps(self._description.get(key)))  # as it will be read back
-            other = part.manifest.get(key)
-            if own != other:
-                rule = f"its {key} must be {own} to be merged"
-                raise DataError(f"{part.folder}: {rule}, was: {other}")
+            expected, stored = plain(self._description.get(key)), part.manifest.get(key)
+            if stored != expected:
+                rule = f"its {key} must be {expected} to be merged"
+                raise DataError(f"{part.folder}: {rule}, was: {stored}")
 
 
 class _OpenShard:
@@ -225,8 +224,8 @@ class _OpenShard:
         self.counts["tokens"] += len(tokens)
         self.counts["segments"] += int(np.count_nonzero(bits[0]))
         self._tokens.append(tokens)
-        for held, new in zip(self._bits, bits, strict=True):
-            held.append(new)
+        for waiting, new in zip(self._bits, bits, strict=True):
+            waiting.append(new)
         self._waiting += len(tokens)
         if self._waiting >= _WRITTEN_TOKENS:
             self._write()
@@ -248,8 +247,8 @@ class _OpenShard:
         if self._tokens:
             self._outputs["bin"].write(_joined(self._tokens).tobytes())
         self._tokens, self._waiting = [], 0
-        for level, held in enumerate(self._bits):
-            joined = _joined(held)
+        for level, waiting in enumerate(self._bits):
+            joined = _joined(waiting)
             whole = len(joined) if last else len(joined) // 8 * 8
             packed = np.packbits(joined[:whole], bitorder="little").tobytes()
             self._outputs[f"level{level}.bits"].write(packed)
