@@ -208,17 +208,17 @@ def test_a_tokenizer_to_load_is_named_by_the_key_of_its_path(tmp_path, capsys):
     assert main([*words, f"{key}={tmp_path / 'own.json'}"]) == 0
 
 
-@pytest.mark.parametrize("text", ['[{"text": "One."}]\n', '[\n {"text": "One."}\n]\n'])
-def test_a_json_array_is_named_and_its_cure_works(tmp_path, capsys, text):
+def test_a_json_array_is_named_and_its_cure_works(tmp_path, capsys):
     path = tmp_path / "a.jsonl"
-    path.write_text(text)
+    for text in ('[\n {"text": "One."}\n]\n', '[{"text": "One."}]\n'):
+        path.write_text(text)
+        with pytest.raises(DataError, match="JSON array"):
+            list(JSONL(path=path))
     assert prepare(path, "corpus=jsonl") == 2
     told = capsys.readouterr().err
     assert f"{path}:1: a JSON array; write one object per line" in told and "jq -c '.[]'" in told
     assert "path and filters" not in told
     skip = "corpus.sources.text.documents.on_bad=skip"
-    with pytest.raises(DataError, match="JSON array"):
-        list(JSONL(path=path))
     rows = "".join(json.dumps(row) + "\n" for row in json.loads(text))  # as jq does
     path.write_text(rows * 9)
     assert prepare(path, "corpus=jsonl", skip) == 0

@@ -38,7 +38,7 @@ class Tally:
     def __init__(self, work: Work, name: str) -> None:
         self.work, self.name, self.source = work, name, work.sources[name]
         ranks = [rank for rank, task in enumerate(work.tasks) if task.source == name]
-        self.results = {rank: found for rank in ranks if (found := work.result(rank))}
+        self.results = {rank: result for rank in ranks if (result := work.result(rank))}
         self.levels = 1
         self.documents = self.empty = self.duplicates = 0
         self.bad, self.filtered = Counter[str](), Counter[str]()
@@ -62,8 +62,8 @@ class Tally:
         left_out = {rule: number for rule, number in counts.items() if number}
         if not self.documents:
             rules = ", ".join(f"{number} {rule}" for rule, number in left_out.items())
-            reason = f"all documents were left out ({rules})" if left_out else NOTHING
             reader = self.source.documents
+            reason = f"all documents were left out ({rules})" if left_out else NOTHING
             if [*left_out] == ["empty"]:
                 key = "text_key" if hasattr(reader, "text_key") else "path"
                 reason = f"all documents ({self.empty}) are empty. Set {reader.keys}{key} to text"
@@ -80,6 +80,7 @@ class Tally:
         self.flaws.require_few(self.source.documents, label)
 
     def entry(self, splits: dict[str, Any]) -> dict[str, Any]:
+        """Return what the manifest says of the source; splits: the counts of each."""
         chosen = self.segmenters.table()
         return {
             **self.work.descriptions[self.name],
@@ -103,6 +104,7 @@ class Tally:
 
 
 def tallies(work: Work) -> dict[str, Tally]:
+    """Return the counts of each source; DataError where a source has nothing to prepare."""
     tallies = {name: Tally(work, name) for name in work.sources}
     for tally in tallies.values():
         tally.require_documents()
@@ -141,8 +143,8 @@ def _shards(tally: Tally, folder: Path, meter: Meter, shard_tokens: int) -> dict
     with ExitStack() as stack:
         writers = {}
         for split in SPLITS:
-            made = work.writer(tally.name, split, folder, tally.levels, shard_tokens)
-            writers[split] = stack.enter_context(made)
+            writer = work.writer(tally.name, split, folder, tally.levels, shard_tokens)
+            writers[split] = stack.enter_context(writer)
         for number, (rank, result) in enumerate(tally.results.items(), start=1):
             for split in result["splits"]:
                 try:
@@ -156,6 +158,7 @@ def _shards(tally: Tally, folder: Path, meter: Meter, shard_tokens: int) -> dict
 
 
 def markdown(card: dict[str, Any]) -> str:
+    """Return the card of a data set, for people, from that for programs."""
     from jinja2 import Environment, StrictUndefined
 
     # Not HTML: only the passage is escaped, by a fence that is longer than any in it.

@@ -65,13 +65,15 @@ class PartWriter(ExitStack):
             self.flaws.add(document)
         if self.split.within:
             batch = [piece for document in batch for piece in self._pieces(document)]
-        # Cut first, and free what is no longer needed, since a document may have 100 MB.
-        # In reverse order, so that `pop` frees each one when its document is written.
-        first = not self.kept.in_tokens
+        # Cut before tokens are made, unless cuts depend on them, and free what is no longer needed,
+        # since a document may have 100 MB: in reverse order, so that `pop` frees each one when its
+        # document is written.
+        before_tokens = not self.kept.in_tokens
         with tallied() as rules:
-            levels = [self._cut(document, rules) if first else () for document in batch][::-1]
-            if first:
-                self._require_tiled(batch, levels[::-1])
+            levels = [self._cut(document, rules) if before_tokens else () for document in batch]
+            if before_tokens:
+                self._require_tiled(batch, levels)
+            levels.reverse()
             encoded = self.tokenizer.encode_documents([document.text for document in batch])[::-1]
             rows: defaultdict[str, list[_Row]] = defaultdict(list)
             sizes: Counter[str] = Counter()
@@ -83,7 +85,7 @@ class PartWriter(ExitStack):
                     self.empty += 1
                     continue
                 split = self.split.of(document.id)
-                if not first:
+                if not before_tokens:
                     cuts = self._cut(document, rules, anchors)
                     self._require_tiled([document], [cuts])
                 self.sample.offer(document.text, cuts[0], id=document.id, split=split)
@@ -126,18 +128,17 @@ class PartWriter(ExitStack):
 
     def _write(self, split: str, rows: list[_Row]) -> None:
         """Write documents of a split, and free what is no longer needed."""
-        if split not in self._writers:
-            made = self.work.writer(self.name, split, self.folder, self.levels, _ONE_SHARD)
-            self._writers[split] = self.enter_context(made)
-        writer = self._writers[split]
+        if (writer := self._writers.get(split)) is None:
+            writer = self.work.writer(self.name, split, self.folder, self.levels, _ONE_SHARD)
+            self._writers[split] = self.enter_context(writer)
         documents, *columns = zip(*rows, strict=True)
         rows.clear()
         ids, anchors, levels = map(list, columns)
         del columns
-        ends = np.cumsum([len(each) + 1 for each in ids])
+        ends = np.cumsum([len(of_document) + 1 for of_document in ids])
         eos = np.array([self.tokenizer.eos_id], np.int32)
         # Not yet of the writer's type, in which an id out of range would be another one.
-        tokens = np.concatenate([*chain.from_iterable((each, eos) for each in ids)])
+        tokens = np.concatenate([*chain.from_iterable((of_document, eos) for of_document in ids)])
         ids.clear()
         firsts = np.cumsum([0, *(len(document.text) for document in documents[:-1])])
         marks = _marks(anchors, levels, firsts, ends)

@@ -137,7 +137,7 @@ class Source:
             "documents": self.documents.fingerprint(),
             "segmenter": self.kept.fingerprint(),
             "split": self.split.fingerprint() if self.split else None,
-            "filters": [each.fingerprint() for each in self.filters],
+            "filters": [filter.fingerprint() for filter in self.filters],
         }
 
 
@@ -164,20 +164,25 @@ class Corpus:
                 raise DataError(f"sources: {rule}, was: {name}")
 
     def completed(self, *, limit: int | None) -> Corpus:
+        """Return the corpus with the split and the limit of each source; DataError if one is bad.
+
+        limit: documents per source. Readers then name their keys in messages.
+        """
+        readers = {}
         for name, source in self.sources.items():
             keys = f"corpus.sources.{name}.documents."
+            readers[name] = source.documents.keyed(keys)
             try:
-                source.documents.keyed(keys).check()
-                for each in source.filters:
-                    each.step()
+                readers[name].check()
+                for filter in source.filters:
+                    filter.step()
             except DataError as fault:
                 raise DataError(f"{keys}{str(fault).removeprefix(keys)}") from None
         sources = {}
         for name, source in self.sources.items():
-            reader = source.documents
+            reader = readers[name]
             if limit is not None and (reader.limit is None or reader.limit > limit):
-                reader = replace(reader, limit=limit)
-            reader = reader.keyed(f"corpus.sources.{name}.documents.")
+                reader = replace(reader, limit=limit).keyed(reader.keys)
             split = source.split or self.split
             if split.within == "auto":
                 split = for_few(split, reader)
