@@ -33,7 +33,7 @@ from segmenters.show.measures import (
 )
 from segmenters.wording import counted, escaped, plural
 from train.data.reading.documents import Document
-from train.data.reading.named import documents, files
+from train.data.reading.inputs import documents, files
 from train.data.rows.named_segmenter import named_segmenter
 from train.data.tokenizing.bounds import in_one_line, require_bounded
 from train.disk.files import write_whole

@@ -29,7 +29,7 @@ from segmenters.wording import visible
 from train.commands.explain.curves import Curve
 from train.commands.explain.parts import ALL_IDS, Part, ids_read
 from train.commands.explain.text import SAMPLES, Cut, samples
-from train.data.reading.named import read
+from train.data.reading.inputs import read
 from train.report.figures import Drawing, our_style
 from train.report.palette import COLOURS, colour, ordered_styles
 

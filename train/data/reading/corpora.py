@@ -122,10 +122,15 @@ class PackageCode(Reader):
         id = f"{package}/{path.as_posix()}"
         data = (_folder(package) / path).read_bytes()
         decoded = decode(data)
-        notes: dict[str, Any] = {"replaced": decoded.replaced, "encoding": decoded.encoding}
         longest = len(decoded.text) if self.max_characters is None else self.max_characters
         if self.min_characters <= len(decoded.text) <= longest:
-            yield self.document(decoded.text, id=id, meta={"package": package}, **notes)
+            yield self.document(
+                decoded.text,
+                id=id,
+                replaced=decoded.replaced,
+                encoding=decoded.encoding,
+                meta={"package": package},
+            )
 
     def fingerprint(self) -> dict[str, Any]:
         versions = {package: _version(package) for package in self.packages}
@@ -145,17 +150,17 @@ def _folder(package: str, *, install: str = "") -> Path:
 def _version(package: str) -> str:
     if package == STANDARD_LIBRARY:
         return ".".join(map(str, sys.version_info[:3]))
-    found = _metadata(package)
-    return str((found and found.get("Version")) or "unknown")
+    stated = _metadata(package)
+    return str((stated and stated.get("Version")) or "unknown")
 
 
 def _licence(package: str) -> str:
     if package == STANDARD_LIBRARY:
         return "PSF-2.0 (stdlib)"
-    found = _metadata(package)
-    stated = found and (found.get("License-Expression") or found.get("License"))
+    stated = _metadata(package)
+    licence = stated and (stated.get("License-Expression") or stated.get("License"))
     # Some packages state the whole text of their licence; its first line names it.
-    return f"{stated.splitlines()[0] if stated else 'not stated'} ({package})"
+    return f"{licence.splitlines()[0] if licence else 'not stated'} ({package})"
 
 
 def _metadata(package: str) -> Any:

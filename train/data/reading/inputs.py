@@ -26,13 +26,13 @@ def files(names: list[str]) -> Iterator[tuple[str, bool]]:
         if name == STDIN or not Path(name).is_dir():
             yield name, False
             continue
-        found = False
-        for folder, folders, inside in os.walk(name):
-            folders[:] = sorted(one for one in folders if one[0] != "." and one not in SKIPPED)
+        is_empty = True
+        for folder, inner, inside in os.walk(name):
+            inner[:] = sorted(each for each in inner if each[0] != "." and each not in SKIPPED)
             for file in sorted(file for file in inside if file[0] != "."):
                 yield str(Path(folder) / file), True
-                found = True
-        if not found:
+                is_empty = False
+        if is_empty:
             yield name, False
 
 
@@ -53,16 +53,13 @@ def documents(name: str, *, text_key: str | None, fields: list[str]) -> Iterator
 
     options: dict[str, Any] = {"meta_keys": [*KNOWN_FIELDS, *fields]} if fields else {}
     reader: Reader = getattr(readers_of, kind)(path=name, text_key=text_key or "text", **options)
-    named = f"{PurePath(name).name}:"
+    own = f"{PurePath(name).name}:"
     try:
         for document in reader:
             # Rows are named by their file; here it may be in any folder.
-            whole = (
-                f"{name}:{document.id.removeprefix(named)}"
-                if document.id.startswith(named)
-                else document.id
-            )
-            yield dataclasses.replace(document, id=whole)
+            id = document.id
+            id = f"{name}:{id.removeprefix(own)}" if id.startswith(own) else id
+            yield dataclasses.replace(document, id=id)
     except DataError as fault:
         # The cure of a bad row is an option of `bipe prepare`.
         message = f"{fault.where}: {fault.detail}" if isinstance(fault, Bad) else str(fault)
@@ -79,8 +76,8 @@ def read(name: str) -> str:
     except IsADirectoryError:
         raise UserError(f"{name}: a folder without files (hidden ones are left out)") from None
     except OSError as fault:
-        said = near(name) if isinstance(fault, FileNotFoundError) else ""
-        raise UserError(f"{name}: {fault.strerror or fault}{said}") from None
+        hint = near(name) if isinstance(fault, FileNotFoundError) else ""
+        raise UserError(f"{name}: {fault.strerror or fault}{hint}") from None
     decoded = decode(data)
     if decoded.zeros > MAX_BROKEN * len(decoded.text):
         raise UserError(f"{name}: a binary file ({counted(decoded.zeros, 'zero or control byte')})")
