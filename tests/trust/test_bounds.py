@@ -17,7 +17,8 @@ import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 
 from train.data.reading import storage
-from train.data.reading.files import CSV, JSONL, Parquet, TextFiles
+from train.data.reading.files import CSV, JSONL, TextFiles
+from train.data.reading.parquet import Parquet
 from train.data.tokenizing.bounds import MOST_GROWTH, require_bounded
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.disk.files import read_yaml
@@ -35,7 +36,7 @@ PACKERS = {
 def small(monkeypatch):
     """A bound of 1 MB instead of 64, so that bombs of tests are small."""
     monkeypatch.setattr(storage, "ALWAYS", 1 << 20)
-    monkeypatch.setattr("train.data.reading.files.ALWAYS", 1 << 20)
+    monkeypatch.setattr("train.data.reading.parquet.ALWAYS", 1 << 20)
 
 
 def refused(reader, name):

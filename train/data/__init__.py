@@ -12,8 +12,9 @@ _HOMES = {
     "preparing.source": ("Corpus", "Datatrove", "Length", "Source"),
     "reading.corpora": ("KingJamesBible", "PackageCode"),
     "reading.split": ("Split",),
-    "reading.files": ("CSV", "JSONL", "Parquet", "TextFiles"),
+    "reading.files": ("CSV", "JSONL", "TextFiles"),
     "reading.hub": ("HuggingFace",),
+    "reading.parquet": ("Parquet",),
     "reading.repositories": ("Repositories",),
     "tokenizing.vocabulary": ("LoadTokenizer", "TrainBPE"),
 }

@@ -97,8 +97,8 @@ class Bad(DataError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Workers pickle it, and the default for exceptions passes only positional arguments.
-        fields = ("where", "rule", "detail", "cure")
-        return partial(Bad, **{name: getattr(self, name) for name in fields}), ()
+        fields = {"where": self.where, "rule": self.rule, "detail": self.detail, "cure": self.cure}
+        return partial(Bad, **fields), ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -145,33 +145,6 @@ def kept_of(row: Mapping[str, Any], text_key: str, keys: Sequence[str] | None) -
     return kept_fields(row, names, whole=keys is not None)
 
 
-def columns_of(schema: Any, keys: Sequence[str] | None = None) -> list[str]:
-    """Return the columns of an Arrow schema that hold the named fields, dotted if nested."""
-    from pyarrow import types
-
-    wanted = frozenset(KNOWN_FIELDS if keys is None else keys)
-    nested = [key for key in wanted if "." in key and key.partition(".")[0] in schema.names]
-    columns = [key for key in nested if key not in schema.names]
-    for column in schema:
-        nests = column.name in NESTING_FIELDS and column.name not in wanted
-        if nests and types.is_struct(column.type):
-            names = [child.name for child in column.type]
-            columns += [f"{column.name}.{name}" for name in names if name in wanted]
-        elif nests or column.name in wanted:  # what nests may be a JSON string
-            columns.append(column.name)
-    return columns
-
-
-def rows_of(batch: Any) -> list[Any]:
-    """Return the rows of an Arrow batch, with a UnicodeDecodeError for each that is not UTF-8."""
-    try:
-        return batch.to_pylist()
-    except UnicodeDecodeError as fault:
-        if len(batch) == 1:
-            return [fault]
-        return [row for start in range(len(batch)) for row in rows_of(batch.slice(start, 1))]
-
-
 def check_conditions(conditions: Conditions | None) -> None:
     """Raise DataError with the key of an invalid condition."""
     for field, condition in (conditions or {}).items():

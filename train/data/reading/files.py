@@ -1,4 +1,4 @@
-"""Readers of files: text, JSON lines, CSV and Parquet, also compressed, on disks and at addresses.
+"""Readers of files: text, JSON lines and CSV, also compressed, on disks and at addresses.
 
 Files are read in sorted order and ids are relative to the folder, so that a corpus gives the same
 documents wherever it is stored.
@@ -10,12 +10,12 @@ import json
 import logging
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from bipe.arguments import Rule
 from train.data.reading.documents import (
@@ -42,21 +42,26 @@ from train.data.reading.encodings import (
     names_of_lines,
     wide_encoding,
 )
-from train.data.reading.fields import Rows, columns_of, dig, rows_of
+from train.data.reading.fields import Rows
 from train.data.reading.line_pieces import lines_of, spans
 from train.data.reading.storage import (
-    ALWAYS,
-    MOST_GROWTH,
     File,
     listed,
     opened,
     other_endings,
-    raw,
 )
 from train.disk.manifest import redacted
 from train.errors import DataError
 
 log = logging.getLogger("bipe")
+# Files that hold a document per row, compressed or not.
+_ROWS = re.compile(r"\.(jsonl|ndjson|parquet|[ct]sv)(?:\.\w{1,4})?$", re.IGNORECASE)
+_CORPORA = {"parquet": "parquet", "csv": "csv", "tsv": "csv"}  # by suffix; others: jsonl
+_LONGEST_FIELD = 2**31 - 1  # characters: the largest C long of every platform
+_LOOKED_AT, _NAMED = 200, 4  # further files like one that is no text
+_WIDE = ("utf-16", "utf_16", "utf16", "utf-32", "utf_32", "utf32")
+_HEAD = 1 << 16  # bytes by which the encoding of lines is found
+_FIRST_ROW = 1 << 16  # characters that the first row of a table has at most, to find its delimiter
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,6 +156,7 @@ class Files(TolerantReader):
         return ""
 
     def read_file(self, file: File) -> Iterator[Document | Bad]:
+        """Yield the documents of a file, or of the piece of it that further arguments name."""
         raise NotImplementedError
 
     def files(self) -> list[File]:
@@ -175,16 +181,6 @@ class Files(TolerantReader):
         files = self.files()
         size = sum(file.size for file in files)
         return {**Reader.fingerprint(self), "files": len(files), "bytes": size}
-
-
-# Files that hold a document per row, compressed or not.
-_ROWS = re.compile(r"\.(jsonl|ndjson|parquet|[ct]sv)(?:\.\w{1,4})?$", re.IGNORECASE)
-_CORPORA = {"parquet": "parquet", "csv": "csv", "tsv": "csv"}  # by suffix; others: jsonl
-_LONGEST_FIELD = 2**31 - 1  # characters: the largest C long of every platform
-_LOOKED_AT, _NAMED = 200, 4  # further files like one that is no text
-_WIDE = ("utf-16", "utf_16", "utf16", "utf-32", "utf_32", "utf32")
-_HEAD = 1 << 16  # bytes by which the encoding of lines is found
-_FIRST_ROW = 1 << 16  # characters that the first row of a table has at most, to find its delimiter
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -359,95 +355,3 @@ class CSV(Rows, Encoded):
                 if self.text_key in next(first, []):
                     return delimiter
         return max(",;\t|", key=text.partition("\n")[0].count)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Parquet(Rows, Files):
-    """One document per row, read in batches and only the needed columns."""
-
-    pattern: str = "**/*.parquet"
-    batch_rows: ClassVar[int] = 256
-    batch_bytes: ClassVar[int] = 16_000_000  # unpacked: a row may hold a book
-    most_bytes: ClassVar[int] = 1 << 28  # of a batch whose rows repeat one value
-
-    def pieces(self, file: File, *, size: int) -> list[tuple[dict[str, Any], int]]:
-        try:
-            with self.table(file) as table:
-                metadata = table.metadata
-                groups = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
-        except (OSError, Bad):  # reported by the worker that reads the file
-            return []
-        # Stored bytes of each row group, as if all rows were of one size.
-        weights = [file.size * rows // max(1, sum(groups)) for rows in groups]
-        first = 0
-        pieces = []
-        for numbers, bytes_ in grouped(enumerate(weights), size=size):
-            pieces.append(({"groups": numbers, "first": first}, bytes_))
-            first += sum(groups[number] for number in numbers)
-        return pieces
-
-    def read_file(
-        self, file: File, *, groups: list[int] | None = None, first: int = 0
-    ) -> Iterator[Document | Bad]:
-        number, shown = first, str(file)
-        with self.table(file) as table:
-            names = table.schema_arrow.names
-            keys = [self.text_key, *filter(None, [self.id_key]), *(self.filter or {})]
-            columns = [key if key in names else key.split(".")[0] for key in keys]
-            if columns[0] not in names:
-                try:
-                    dig(dict.fromkeys(names), self.text_key, parameter="text_key")
-                except DataError as fault:
-                    raise Bad(where=shown, rule="no text", detail=str(fault)) from None
-            columns += columns_of(table.schema_arrow, self.meta_keys)
-            self.require_bounded(table.metadata, columns, groups, where=shown)
-            rows = self.rows_at_once(table.metadata)
-            for batch in table.iter_batches(batch_size=rows, columns=columns, row_groups=groups):
-                for row in rows_of(batch):
-                    where = f"{shown}, row {number}"
-                    item = self.row(row, where=where, id=f"{file.name}:{number}")
-                    if item is not None:
-                        yield item
-                    number += 1
-
-    def rows_at_once(self, metadata: Any) -> int:
-        groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
-        mean = max((g.total_byte_size // max(1, g.num_rows) for g in groups), default=0)
-        # Any row may repeat the largest value of a dictionary.
-        chunks = (group.column(at) for group in groups for at in range(group.num_columns))
-        repeating = (chunk for chunk in chunks if chunk.has_dictionary_page)
-        largest = max((chunk.total_uncompressed_size for chunk in repeating), default=0)
-        most = min(self.batch_bytes // max(1, mean), self.most_bytes // max(1, largest))
-        return max(1, min(self.batch_rows, most))
-
-    def require_bounded(
-        self, metadata: Any, columns: list[str], groups: list[int] | None, *, where: str
-    ) -> None:
-        """Raise Bad for a file whose wanted columns unpack to far more than is stored of them."""
-        for number in range(metadata.num_row_groups) if groups is None else groups:
-            group = metadata.row_group(number)
-            chunks = [group.column(at) for at in range(group.num_columns)]
-            tops = {column.split(".")[0] for column in columns}
-            chunks = [chunk for chunk in chunks if chunk.path_in_schema.split(".")[0] in tops]
-            packed = sum(chunk.total_compressed_size for chunk in chunks)
-            unpacked = sum(chunk.total_uncompressed_size for chunk in chunks)
-            if unpacked > max(ALWAYS, MOST_GROWTH * packed):
-                raise Bad(
-                    where=f"{where}, row group {number}",
-                    rule="grows too much",
-                    detail=f"{unpacked:,} bytes from {packed:,} packed ones",
-                    cure="Write it without compression if you trust it, or leave it out by pattern",
-                )
-
-    @contextmanager
-    def table(self, file: File) -> Iterator[Any]:
-        import pyarrow as arrow
-        import pyarrow.parquet as parquet
-
-        with raw(file) as stored:
-            try:
-                with parquet.ParquetFile(stored) as table:
-                    yield table
-            except arrow.ArrowException as fault:
-                detail = f"not a Parquet file: {fault}".rstrip(".")
-                raise Bad(where=str(file), rule="not Parquet", detail=detail) from None

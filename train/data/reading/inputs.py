@@ -49,10 +49,12 @@ def documents(name: str, *, text_key: str | None, fields: list[str]) -> Iterator
         yield Document(text=read(name), kind="prose", id=name, source=name)
         return
     from segmenters.fields import KNOWN_FIELDS
-    from train.data.reading import files as readers_of
+    from train.data.reading.files import CSV, JSONL
+    from train.data.reading.parquet import Parquet
 
-    options: dict[str, Any] = {"meta_keys": [*KNOWN_FIELDS, *fields]} if fields else {}
-    reader: Reader = getattr(readers_of, kind)(path=name, text_key=text_key or "text", **options)
+    kinds: dict[str, Any] = {"CSV": CSV, "JSONL": JSONL, "Parquet": Parquet}
+    options = {"meta_keys": [*KNOWN_FIELDS, *fields]} if fields else {}
+    reader: Reader = kinds[kind](path=name, text_key=text_key or "text", **options)
     own = f"{PurePath(name).name}:"
     try:
         for document in reader:

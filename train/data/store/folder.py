@@ -24,6 +24,7 @@ TOKENIZER = "tokenizer.json"
 SEGMENTER = "segmenter.json"  # beside the tokenizer of a model, not of data
 CARD = "README.md"
 CARD_DATA = "card.json"
+FILES = {MANIFEST, STATISTICS, TOKENIZER, CARD, CARD_DATA}  # beside the folders of sources
 
 Folders = str | Path | Sequence[str | Path] | Mapping[str, str | Path]
 

@@ -13,20 +13,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from train.data.store.folder import (
-    CARD,
-    CARD_DATA,
-    MANIFEST,
-    STATISTICS,
-    TOKENIZER,
-    read_top,
-)
+from train.data.store.folder import FILES, MANIFEST, read_top
 from train.disk.files import is_name, refuse_links, remove, sync, write_whole, writing
 from train.disk.lock import holder, locked
 from train.disk.manifest import SPLITS
 from train.errors import DataError
 
-_FILES = {MANIFEST, STATISTICS, TOKENIZER, CARD, CARD_DATA}
 PART = ".part"
 WHOLE = "whole"
 _OLD = "old"
@@ -80,7 +72,7 @@ def finished(out: Path) -> dict[str, Any] | None:
 
 def _is_of_data(entry: Path) -> bool:
     if entry.is_file():
-        return entry.name in _FILES
+        return entry.name in FILES
     inside = list(entry.iterdir())
     return bool(inside) and all(folder.is_dir() and folder.name in SPLITS for folder in inside)
 

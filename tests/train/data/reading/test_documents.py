@@ -20,8 +20,9 @@ from train.data.preparing.source import Corpus, Datatrove, Length
 from train.data.reading.corpora import PackageCode
 from train.data.reading.documents import Document, unwrap
 from train.data.reading.encodings import decode
-from train.data.reading.files import CSV, JSONL, Parquet, TextFiles
+from train.data.reading.files import CSV, JSONL, TextFiles
 from train.data.reading.hub import HuggingFace
+from train.data.reading.parquet import Parquet
 from train.data.reading.repositories import Repositories
 from train.data.reading.split import Split
 from train.data.tokenizing.vocabulary import TrainBPE

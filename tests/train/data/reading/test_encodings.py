@@ -14,7 +14,8 @@ from tests.train.data.corpora import as_lines, prepared
 from train.data.preparing.flaws import MOJIBAKE, Flaws, flaws_of
 from train.data.reading.documents import REPLACEMENT, Bad, Document
 from train.data.reading.encodings import decode, fault_of
-from train.data.reading.files import CSV, JSONL, Parquet, TextFiles
+from train.data.reading.files import CSV, JSONL, TextFiles
+from train.data.reading.parquet import Parquet
 from train.data.reading.repositories import Repositories
 from train.data.reading.split import Split
 from train.errors import DataError

@@ -21,8 +21,9 @@ from train.data.reading import line_pieces as lines
 from train.data.reading.corpora import PackageCode
 from train.data.reading.documents import Bad, Part, grouped
 from train.data.reading.fields import keeps
-from train.data.reading.files import CSV, JSONL, Parquet, TextFiles
+from train.data.reading.files import CSV, JSONL, TextFiles
 from train.data.reading.hub import HuggingFace
+from train.data.reading.parquet import Parquet
 from train.disk.manifest import redacted
 from train.errors import DataError
 from train.tasks.arithmetic.chains import ArithmeticChains
