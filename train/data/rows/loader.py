@@ -1,4 +1,4 @@
-"""Batches of rows: for training from any row on, read ahead by a thread; for validation in turn.
+"""Batches of rows, and their loaders: for training from any row on, for validation in turn.
 
 A batch has a rank's rows of one optimizer step, and `Batch.split` its micro-batches. The rows of a
 step are the next `global_batch` in the order of a RowOrder; micro-batch m of rank r takes `micro`
@@ -34,6 +34,135 @@ from train.errors import ConfigError, DataError
 
 _AHEAD = 4  # batches
 _DOCUMENT = np.uint8(1)  # the bit of a mark where a document starts
+
+
+@dataclass(slots=True, kw_only=True)
+class Batch:
+    """The rows of a rank in an optimizer step. *Shape:* ``(batch, time)`` unless noted.
+
+    targets: -100 where the next token is padding, starts another document or is not scored.
+    padding: True where a token is padding; None if there is none. carry: ``(batch, column)``, see
+    bipe.positions.Carry.from_columns; None if positions restart. source: ``(batch)``, index into
+    the sources. packed: per micro-batch, False promises that each row is one document without
+    padding. padded: per micro-batch, whether it has padding. step: number of the optimizer step,
+    from 0. step_targets: scored targets of its global batch. rows_after, tokens_after: global rows,
+    and inputs in tokens, consumed once the step is done. Those that may be None are then counted by
+    the module, or left out of its numbers.
+
+    Not frozen, since Lightning moves a batch by filling a copy of it.
+    """
+
+    tokens: Int[Tensor, "batch time"]
+    targets: Int[Tensor, "batch time"]
+    marks: UInt8[Tensor, "batch time"]
+    padding: Bool[Tensor, "batch time"] | None = None
+    carry: Int[Tensor, "batch column"] | None = None
+    source: Int[Tensor, " batch"] | None = None
+    packed: tuple[bool, ...] = (True,)
+    padded: tuple[bool, ...] = (True,)
+    step: int | None = None
+    step_targets: int | None = None
+    rows_after: int | None = None
+    tokens_after: int | None = None
+
+    def checked(self, vocab_size: int) -> Batch:
+        """Return this batch; DataError if it has not the shapes, types and ids of a model."""
+        integers = (torch.int64, torch.int32)
+        kinds = {"tokens": integers, "targets": integers[:1], "marks": (torch.uint8,)}
+        for name, dtypes in kinds.items():
+            value = getattr(self, name)
+            if value.dtype not in dtypes or value.ndim != 2 or value.shape != self.tokens.shape:
+                raise DataError(
+                    f"{name} of a batch must be {dtypes[0]} [batch, time], all of one shape, was: "
+                    f"{value.dtype} {[*value.shape]}, beside tokens {[*self.tokens.shape]}"
+                )
+        scored = self.targets[self.targets != IGNORE]
+        for name, ids in (("tokens", self.tokens), ("targets", scored)):
+            if ((ids < 0) | (ids >= vocab_size)).any():
+                raise DataError(
+                    f"{name} of a batch must be from 0 to below vocab_size ({vocab_size}), or "
+                    f"{IGNORE} in targets, was: {int(ids.min())} to {int(ids.max())}"
+                )
+        return self
+
+    def split(self) -> list[Batch]:
+        """Return the micro-batches, in order; they share memory with this batch."""
+        count = len(self.packed)
+        columns = {name: value.chunk(count) for name, value in self._tensors().items()}
+        parts = []
+        for number, (packed, padded) in enumerate(zip(self.packed, self.padded, strict=True)):
+            tensors: dict[str, Any] = {name: column[number] for name, column in columns.items()}
+            if not padded:
+                tensors["padding"] = None
+            parts.append(replace(self, **tensors, packed=(packed,), padded=(padded,)))
+        return parts
+
+    def pinned(self) -> Batch:
+        pinned = {name: value.pin_memory() for name, value in self._tensors().items()}
+        return replace(self, **pinned)
+
+    def _tensors(self) -> dict[str, Any]:
+        names = ("tokens", "targets", "marks", "padding", "carry", "source")
+        values = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+def as_batch(batch: Any) -> Batch:
+    """Return a batch of any loader: a `Batch`, or a mapping with the names of its fields."""
+    if isinstance(batch, Mapping):
+        names = {field.name for field in fields(Batch)}
+        if {"tokens", "targets", "marks"} <= batch.keys() <= names:
+            return Batch(**batch)
+        batch = f"a mapping of {', '.join(map(str, batch))}"
+    elif not isinstance(batch, Batch):
+        batch = type(batch).__name__
+    if not isinstance(batch, Batch):
+        raise ConfigError(
+            "a batch must be a train.data.rows.loader.Batch, or a mapping with its tokens, targets "
+            f"and marks, as those of fit(module, datamodule=LMDataModule(...)), was: {batch}"
+        )
+    return batch
+
+
+def collate(
+    rows: Sequence[Row], *, sources: Sequence[int], continues: bool, parts: int = 1, **counts: int
+) -> Batch:
+    """Stack rows of equal length.
+
+    continues: keep their carries. parts: micro-batches. counts: the numbers of a Batch.
+    """
+    tokens = np.stack([row.tokens for row in rows])
+    marks = np.stack([row.marks for row in rows])
+    targets = tokens[:, 1:].copy()
+    # Starts of documents are few, and found fastest in one flat array.
+    row, place = np.divmod(np.flatnonzero((marks & _DOCUMENT).view(bool)), tokens.shape[1])
+    row, place = row[place > 0], place[place > 0]
+    targets[row, place - 1] = IGNORE  # it would be of another document
+    for at, each in enumerate(rows):
+        if each.scored is not None:
+            targets[at, ~each.scored[1:]] = IGNORE
+    padding = None
+    padded: Any = np.zeros(len(rows), bool)
+    packed = padded.copy()
+    packed[row[place < targets.shape[1]]] = True
+    if any(each.padding for each in rows):
+        real = np.array([[tokens.shape[1] - each.padding] for each in rows])
+        padding = np.arange(tokens.shape[1]) >= real
+        targets[padding[:, 1:]] = IGNORE
+        padded = padding[:, :-1].any(1)
+        if not padded.any():
+            padding = None  # only last targets are padding, no inputs
+    return Batch(
+        tokens=torch.from_numpy(tokens[:, :-1].copy()),
+        targets=torch.from_numpy(targets),
+        marks=torch.from_numpy(marks[:, :-1].copy()),
+        padding=None if padding is None else torch.from_numpy(padding[:, :-1].copy()),
+        carry=torch.from_numpy(np.stack([each.carry for each in rows])) if continues else None,
+        source=torch.tensor(list(sources), dtype=torch.int64),
+        packed=tuple((packed | padded).reshape(parts, -1).any(1).tolist()),
+        padded=tuple(padded.reshape(parts, -1).any(1).tolist()),
+        **counts,
+    )
 
 
 class RowLoader:
@@ -250,132 +379,3 @@ def ahead(batches: Iterator[Batch]) -> Generator[Batch]:
             while True:
                 ready.get_nowait()
         thread.join()
-
-
-@dataclass(slots=True, kw_only=True)
-class Batch:
-    """The rows of a rank in an optimizer step. *Shape:* ``(batch, time)`` unless noted.
-
-    targets: -100 where the next token is padding, starts another document or is not scored.
-    padding: True where a token is padding; None if there is none. carry: ``(batch, column)``, see
-    bipe.positions.Carry.from_columns; None if positions restart. source: ``(batch)``, index into
-    the sources. packed: per micro-batch, False promises that each row is one document without
-    padding. padded: per micro-batch, whether it has padding. step: number of the optimizer step,
-    from 0. step_targets: scored targets of its global batch. rows_after, tokens_after: global rows,
-    and inputs in tokens, consumed once the step is done. Those that may be None are then counted by
-    the module, or left out of its numbers.
-
-    Not frozen, since Lightning moves a batch by filling a copy of it.
-    """
-
-    tokens: Int[Tensor, "batch time"]
-    targets: Int[Tensor, "batch time"]
-    marks: UInt8[Tensor, "batch time"]
-    padding: Bool[Tensor, "batch time"] | None = None
-    carry: Int[Tensor, "batch column"] | None = None
-    source: Int[Tensor, " batch"] | None = None
-    packed: tuple[bool, ...] = (True,)
-    padded: tuple[bool, ...] = (True,)
-    step: int | None = None
-    step_targets: int | None = None
-    rows_after: int | None = None
-    tokens_after: int | None = None
-
-    def checked(self, vocab_size: int) -> Batch:
-        """Return this batch; DataError if it has not the shapes, types and ids of a model."""
-        integers = (torch.int64, torch.int32)
-        kinds = {"tokens": integers, "targets": integers[:1], "marks": (torch.uint8,)}
-        for name, dtypes in kinds.items():
-            value = getattr(self, name)
-            if value.dtype not in dtypes or value.ndim != 2 or value.shape != self.tokens.shape:
-                raise DataError(
-                    f"{name} of a batch must be {dtypes[0]} [batch, time], all of one shape, was: "
-                    f"{value.dtype} {[*value.shape]}, beside tokens {[*self.tokens.shape]}"
-                )
-        scored = self.targets[self.targets != IGNORE]
-        for name, ids in (("tokens", self.tokens), ("targets", scored)):
-            if ((ids < 0) | (ids >= vocab_size)).any():
-                raise DataError(
-                    f"{name} of a batch must be from 0 to below vocab_size ({vocab_size}), or "
-                    f"{IGNORE} in targets, was: {int(ids.min())} to {int(ids.max())}"
-                )
-        return self
-
-    def split(self) -> list[Batch]:
-        """Return the micro-batches, in order; they share memory with this batch."""
-        count = len(self.packed)
-        columns = {name: value.chunk(count) for name, value in self._tensors().items()}
-        parts = []
-        for number, (packed, padded) in enumerate(zip(self.packed, self.padded, strict=True)):
-            tensors: dict[str, Any] = {name: column[number] for name, column in columns.items()}
-            if not padded:
-                tensors["padding"] = None
-            parts.append(replace(self, **tensors, packed=(packed,), padded=(padded,)))
-        return parts
-
-    def pinned(self) -> Batch:
-        pinned = {name: value.pin_memory() for name, value in self._tensors().items()}
-        return replace(self, **pinned)
-
-    def _tensors(self) -> dict[str, Any]:
-        names = ("tokens", "targets", "marks", "padding", "carry", "source")
-        values = {name: getattr(self, name) for name in names}
-        return {name: value for name, value in values.items() if value is not None}
-
-
-def as_batch(batch: Any) -> Batch:
-    """Return a batch of any loader: a `Batch`, or a mapping with the names of its fields."""
-    if isinstance(batch, Mapping):
-        names = {field.name for field in fields(Batch)}
-        if {"tokens", "targets", "marks"} <= batch.keys() <= names:
-            return Batch(**batch)
-        batch = f"a mapping of {', '.join(map(str, batch))}"
-    elif not isinstance(batch, Batch):
-        batch = type(batch).__name__
-    if not isinstance(batch, Batch):
-        raise ConfigError(
-            "a batch must be a train.data.rows.loader.Batch, or a mapping with its tokens, targets "
-            f"and marks, as those of fit(module, datamodule=LMDataModule(...)), was: {batch}"
-        )
-    return batch
-
-
-def collate(
-    rows: Sequence[Row], *, sources: Sequence[int], continues: bool, parts: int = 1, **counts: int
-) -> Batch:
-    """Stack rows of equal length.
-
-    continues: keep their carries. parts: micro-batches. counts: the numbers of a Batch.
-    """
-    tokens = np.stack([row.tokens for row in rows])
-    marks = np.stack([row.marks for row in rows])
-    targets = tokens[:, 1:].copy()
-    # Starts of documents are few, and found fastest in one flat array.
-    row, place = np.divmod(np.flatnonzero((marks & _DOCUMENT).view(bool)), tokens.shape[1])
-    row, place = row[place > 0], place[place > 0]
-    targets[row, place - 1] = IGNORE  # it would be of another document
-    for at, each in enumerate(rows):
-        if each.scored is not None:
-            targets[at, ~each.scored[1:]] = IGNORE
-    padding = None
-    padded: Any = np.zeros(len(rows), bool)
-    packed = padded.copy()
-    packed[row[place < targets.shape[1]]] = True
-    if any(each.padding for each in rows):
-        real = np.array([[tokens.shape[1] - each.padding] for each in rows])
-        padding = np.arange(tokens.shape[1]) >= real
-        targets[padding[:, 1:]] = IGNORE
-        padded = padding[:, :-1].any(1)
-        if not padded.any():
-            padding = None  # only last targets are padding, no inputs
-    return Batch(
-        tokens=torch.from_numpy(tokens[:, :-1].copy()),
-        targets=torch.from_numpy(targets),
-        marks=torch.from_numpy(marks[:, :-1].copy()),
-        padding=None if padding is None else torch.from_numpy(padding[:, :-1].copy()),
-        carry=torch.from_numpy(np.stack([each.carry for each in rows])) if continues else None,
-        source=torch.tensor(list(sources), dtype=torch.int64),
-        packed=tuple((packed | padded).reshape(parts, -1).any(1).tolist()),
-        padded=tuple(padded.reshape(parts, -1).any(1).tolist()),
-        **counts,
-    )
