@@ -139,7 +139,8 @@ def _is_line_without_signs(text: str) -> bool:
         evidence = Evidence(text)
         if not first.isalpha() or any(sign.search(evidence) is not None for sign in table.ALL):
             return False
-    if first.lower() in table.CONCLUDING or any(map(lower.__contains__, table.OF_ANSWERS)):
+    concludes = lower.lstrip(" \t").startswith(table.CONCLUDING)
+    if concludes or any(map(lower.__contains__, table.OF_ANSWERS)):
         evidence = Evidence(text)
         if _answer(evidence) is not None or _conclusion(evidence) is not None:
             return False
@@ -200,7 +201,7 @@ def _solution(evidence: Evidence) -> str | None:
 
 
 _SHARE_OF_STEPS = 0.3  # of the lines and sentences of a chain of thought are steps
-_SHARE_OF_SURE_STEPS = 0.75  # if it ends with a conclusion alone and looks like prose
+_SHARE_OF_SURE_STEPS = 0.65  # if it ends with a conclusion alone and looks like prose
 
 
 def _answer(evidence: Evidence) -> str | None:

@@ -5,6 +5,8 @@ lines. Each is linear: bounded or possessive repeats, nothing nested.
 """
 
 import re
+from collections import defaultdict
+from pathlib import Path
 from typing import Final
 
 from segmenters.documents.signs import (
@@ -182,30 +184,51 @@ SOLUTION: Final = re.compile(
 # Without one of these and of "\\" and "$", no text is a solution.
 OF_SOLUTIONS: Final = ("[asy]", "think>", "<<", "####", "Final Answer")
 # A text that reasons ends with its answer, or at least concludes; its lines and sentences before
-# that begin as steps do, or tell what changes.
-ANSWER: Final = re.compile(
-    r"(?i)(?:\b(?:answer|result|final (?:value|state|position|order)|outcome)\b[^.\n]{0,60}?"
-    r"(?:\b(?:is|are|equals)\b|[=:])|^A(?:nswer)?:)[^\n]{1,80}\s*\Z",
-    _LINES,
+# that begin as steps do, compute, or tell what changes. Their words are in chains.txt.
+
+
+def _words() -> dict[str, tuple[str, ...]]:
+    """Return the words of each section."""
+    words: defaultdict[str, list[str]] = defaultdict(list)
+    section = ""
+    for line in Path(__file__).with_name("chains.txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith("["):
+            section = line.strip("[]")
+        elif line and line[0] != "#":
+            words[section] += (word.replace("_", " ") for word in line.split()[1:])
+    return {section: tuple(dict.fromkeys(found)) for section, found in words.items()}
+
+
+_WORDS = _words()
+_ANSWER, _BEING, _CONCLUSION, _STEP, _JOINED_CONCLUSION, _JOINED_STEP = map(
+    "|".join, _WORDS.values()
 )
-OF_ANSWERS: Final = ("answer", "result", "final", "outcome", "a:")  # one of them is in each
-CONCLUSION: Final = re.compile(
-    r"(?i)^[ \t]*+(?:so|thus|hence|therefore|in the end|at the end|finally|in total|which means)"
-    r"[, ][^\n]{1,160}\s*\Z",
-    _LINES,
-)
-CONCLUDING: Final = ("so", "thus", "hence", "therefore", "in", "at", "finally", "which")
+# One of these is in each answer, and begins each conclusion, in small letters.
+OF_ANSWERS: Final = (*_WORDS["answer"], "a:", "\u7b54", "\ub2f5")
+CONCLUDING: Final = (*_WORDS["conclusion"], *_WORDS["unspaced_conclusion"])
 LONGEST_ANSWER: Final = 300
+ANSWER: Final = re.compile(
+    rf"(?i)(?:\b(?:{_ANSWER})\b[^.\n]{{0,60}}?(?:\b(?:{_BEING})\b|[=:\u2014]|(?= \d))"
+    r"|\u7b54(?:\u6848|\u3048)[^\n\u3002]{0,20}?[\u662f\u4e3a\u306f:\uff1a]|\ub2f5\uc740"
+    r"|^A(?:nswer)?:)[^\n]{1,80}\s*\Z",
+    _LINES,
+)
+CONCLUSION: Final = re.compile(
+    rf"(?i)^[ \t]*+(?:(?:{_CONCLUSION})[, ]|{_JOINED_CONCLUSION})[^\n]{{1,160}}\s*\Z", _LINES
+)
 STEP: Final = re.compile(
-    r"(?:^[ \t]*+(?:[-*>][ \t]+|\(?\d{1,2}[.):][ \t]+)?|[.!?:][ \t]+)"
-    r"(?:(?i:let's|let us|first|second|third|then|next|now|after|so|thus|hence|therefore|finally"
-    r"|since|because|initially|at the start|start|begin|step|swap|move|we|given|adding|subtracting"
-    r"|multiplying|dividing)\b"
-    r"|[(\[]*+[-\w.,]{1,20}[)\]]*+[ \t]*(?:[-+*/\u00d7\u00f7x][ \t]*[(\[]*\w|=)|=[ \t]*\S)"
+    r"(?:^[ \t]*+(?:[-*>][ \t]+|\(?\d{1,2}[.):][ \t]+)?|[.!?:][ \t]+|(?<=\u3002))"
+    rf"(?:(?i:{_STEP}|let \w be)\b|{_JOINED_STEP}|{_JOINED_CONCLUSION}"
+    r"|[(\[]*+[-\w.,^]{1,20}(?:\([\w, ]{1,20}\))?[)\]]*+[ \t]*"
+    r"(?:[-+*/\u00d7\u00f7x][ \t]*[(\[]*\w|=)|=[ \t]*\S)"
     r"|^[ \t]*+[\w ]{1,20}[:=] ?[\w ]{1,20}, [\w ]{1,20}[:=]"
     r"|\b(?:now|swaps?|swapped|trades?|exchange[ds]?|moves|gives|takes|puts|becomes|we get|we have"
     r"|which (?:is|gives|makes|equals))\b",
     _LINES,
+)
+# What is computed within a line is a step, too.
+COMPUTED: Final = re.compile(
+    r"\d[)%]?[ \t]*[-+*/\u00d7\u00f7x][ \t]*[($]*\d[\d.,]*[)%]?[ \t]*=[ \t]*[($]*-?\d"
 )
 SENTENCE_END: Final = re.compile(r"[.!?](?= +\S)")
 FORMULA: Final = re.compile(

@@ -38,7 +38,7 @@ _SHARE_OF_JOINED = 0.4  # of all lines end with a semicolon or a brace
 _SHARE_OF_SETTINGS = 0.7  # of the lines that are no comments are settings
 
 _CERTAIN_POINTS = 8  # `is_certain`: with so many a text is of a format, even if it holds code
-_LEAST_STEPS = 7  # `has_steps`: a share of so many at least
+_LEAST_STEPS = 6  # `has_steps`: a share of so many at least
 _LEAST_ROWS = 4  # of `columns`, the first one included
 _MOST_ROWS = 12  # that are compared
 
@@ -196,7 +196,7 @@ class Evidence(Head):
 
     def has_steps(self, share: float) -> bool:
         """Return whether this share of its lines and sentences are steps of reasoning."""
-        steps = len(table.STEP.findall(self.text))
+        steps = len(table.STEP.findall(self.text)) + len(table.COMPUTED.findall(self.text))
         units = self.lines + len(table.SENTENCE_END.findall(self.text))
         return steps >= max(_LEAST_STEPS, units) * share
 
