@@ -14,6 +14,7 @@ from bipe import Decoder, DecoderConfig
 from bipe.checkpoint import load_model, save_model
 from bipe.layouts.folders import read_folder
 from segmenters import ArithmeticSteps
+from tests.train.studies import flip
 from train.cli import main
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.errors import DataError
@@ -109,6 +110,19 @@ def test_the_id_table_is_measured_on_the_data_and_the_dtype_is_as_asked(
     table = json.loads((tmp_path / "hf" / "config.json").read_text())["segment_table"]["about"]
     assert table["disagreement"] == 0
     assert table["tokens"] > 1000
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "proofs/test/proofs.00000.bin"])
+def test_damaged_data_are_not_measured_on_in_silence(name, run, convert, data, tmp_path):
+    home, spoilt = (tmp_path / each for each in ("run", "data"))
+    shutil.copytree(run, home)
+    flip(Path(shutil.copytree(data, spoilt)) / name)
+    config = (home / "config.yaml").read_text()
+    (home / "config.yaml").write_text(config.replace(str(run.parent / "gone"), str(spoilt)))
+    status, _, err = convert(home, "to=hf", "out=hf")
+    assert status == 0 and len(err.splitlines()) == 1 and str(spoilt / name) in err
+    table = json.loads((tmp_path / "hf" / "config.json").read_text())["segment_table"]["about"]
+    assert table["disagreement"] is None
 
 
 def test_a_segmenter_of_ones_own_needs_the_words(run, convert, tmp_path, monkeypatch):

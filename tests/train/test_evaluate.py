@@ -5,11 +5,12 @@ import json
 import math
 import re
 import shutil
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from tests.train.studies import composed
+from tests.train.studies import composed, flip
 from train.cli import main
 from train.evals.loop import Cell, Measurement
 from train.evals.rows import FILE, Journal, Row
@@ -216,3 +217,11 @@ def test_statistics_of_two_folders_side_by_side(data, tmp_path, capsys):
     assert max(ends, key=lambda row: row["share"])["character"] == "="
     page = (tmp_path / "segment_statistics.html").read_text()
     assert "two/proofs" in page and "<script" not in page
+
+
+def test_statistics_of_damaged_data_are_refused(data, tmp_path, capsys):
+    spoilt = Path(shutil.copytree(data, tmp_path / "data"))
+    flip(spoilt / "proofs/test/proofs.00000.level0.bits")
+    words = ("experiment=smoke", f"data={spoilt}", f"out={tmp_path}")
+    assert main(["evaluate", "statistics", *words]) == 2
+    assert "proofs.00000.level0.bits" in capsys.readouterr().err

@@ -55,7 +55,7 @@ def count_segments(config: Config) -> Path:
         counts[called] = {
             "segmenter": data.manifests[folder]["sources"][inner]["segmenter"],
             **source_statistics(
-                [data.open(name, split) for split in options.splits],
+                [data.open(name, split, verify=True) for split in options.splits],
                 pieces=pieces[prefix],
                 separator_tokens=options.separator_tokens,
                 least=options.documents,

@@ -27,6 +27,7 @@ from train.data.rows.named_segmenter import named_segmenter
 from train.data.rows.sets import DataSets, read_by
 from train.data.rows.source_segmenter import CURE, knows_segmenter, own_segmenter
 from train.data.store.folder import SEGMENTER, TOKENIZER
+from train.data.store.shards import DataSet
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import KEY, LoadTokenizer
 from train.disk.files import read_json
@@ -70,14 +71,13 @@ def to_hf(
             f"{place} has an encoding of your own, which bipe.hf does not build from a folder; in "
             "Python, BipeForCausalLM.of(model) makes it a model of transformers"
         )
-    sets = _data_of(run, data)
+    held_out = _held_out(run, data)
     files, spoken = _spoken(run, tokenizer)
     keys = _ends(files, spoken)
     if reads_segments(run.model.scheme):
         chosen = _segmenter(run, segmenter, source, prefixes)
         files[SEGMENTER] = as_json(chosen.fingerprint())
-        texts = [] if sets is None else _texts(run, sets, spoken)
-        keys |= _segments(run.model, chosen, spoken, texts)
+        keys |= _segments(run.model, chosen, spoken, _texts(held_out, spoken))
     notes = _portable(run.notes)
     rows = Journal(run.home / FILE).rows_at(run.step)
     longest = _read_length(run.notes)
@@ -164,19 +164,22 @@ def _refuse_kind(kind: str, place: str) -> None:
         )
 
 
-def _data_of(run: BaseRun, data: str | None) -> DataSets | None:
-    """Return the data of a run; None if it is gone, unless it was asked for."""
+def _held_out(run: BaseRun, data: str | None) -> list[DataSet]:
+    """Return held-out data of a run; none if it is gone, or cannot be read, which is said."""
     place = run.data if data is None else data
     if place is None:
-        return None
+        return []
     try:
         sets = DataSets(place, **read_by(run.notes))
         run.refuse_other_data(sets, cure="Set data to the folder of its data")
-    except (DataError, OSError):
+        names = [name for name in run.notes.get("sources", {}) if name in sets.sources]
+        return [sets.open(name, "test", verify=True) for name in names]
+    except (DataError, OSError) as fault:
         if data is not None:
             raise
-        return None
-    return sets
+        if Path(place).exists():
+            print(f"bipe: convert: the data of the run is not used: {fault}", file=sys.stderr)
+        return []
 
 
 def _spoken(run: BaseRun, wish: str | None) -> tuple[dict[str, str], Tokenizer]:
@@ -264,13 +267,10 @@ def _segments(
     return keys | {"segment_table": plain(table.packed(size=model.config.vocab_size))}
 
 
-def _texts(run: BaseRun, sets: DataSets, spoken: Tokenizer) -> list[str]:
-    """Return held-out documents of a run's data, of some thousand tokens in all."""
+def _texts(held_out: list[DataSet], spoken: Tokenizer) -> list[str]:
+    """Return held-out documents, of some thousand tokens in all."""
     texts, left = [], _MEASURED
-    for source in run.notes.get("sources", {}):
-        if source not in sets.sources:
-            continue
-        data = sets.open(source, "test")
+    for data in held_out:
         for document in range(len(data.document_ends)):
             if left <= 0:
                 break
