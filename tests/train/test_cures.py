@@ -4,9 +4,11 @@ A cure is KEY=VALUE, in place of the same key or added; KEY, which goes; or OLD 
 KEY=VALUE that a message names and was not typed is a cure, and each is tried.
 """
 
+import json
 import re
 
 import pytest
+import tokenizers
 
 from train.cli import main
 
@@ -28,6 +30,10 @@ RUN = {
     "trainer.precision=16-true": ["trainer.precision=32-true", "trainer.precision=auto"],
     "trainer.max_steps=3": ["trainer.max_steps"],
     "trainer.barebones=true": ["trainer.barebones"],
+    "trainer.max_epochs=3": ["trainer.max_epochs"],
+    "positions=random": ["positions=randomised"],
+    "experiment=smok": ["experiment=smoke"],
+    "--pln": ["--pln > --plan"],
     "context_parallel=2": ["context_parallel=1"],
     "dry_run=true": ["dry_run"],
     "if_exists=abc": ["if_exists=auto", "if_exists=refuse", "if_exists=overwrite"],
@@ -50,7 +56,22 @@ AGAIN = {
 DOCUMENTS = "corpus.sources.text.documents"
 SEGMENTER = "corpus.sources.text.segmenter"
 SENTER, THESE = f"{SEGMENTER}.backend=senter", f"segmenter@{SEGMENTER}=lines {SEGMENTER}"
+ROWS, LOAD = f"corpus=jsonl {DOCUMENTS}.path=ROWS", "tokenizer@corpus.tokenizer=load"
+PLAIN = f"{DOCUMENTS}.path=NEW {LOAD} corpus.tokenizer.path=PLAIN"
 PREPARE = {
+    f"{DOCUMENTS}.path=OLD {DOCUMENTS}.on_bad=skip {DOCUMENTS}.pattern=*.md": [
+        f'{DOCUMENTS}.pattern="**/*.txt"'
+    ],
+    f"{DOCUMENTS}.path=ROWS": [f"{DOCUMENTS}.path=ROWS > {ROWS} {DOCUMENTS}.text_key=body"],
+    f"{ROWS} {DOCUMENTS}.text_key=text": [
+        f"{DOCUMENTS}.text_key=body",
+        f"{DOCUMENTS}.on_bad=skip",
+    ],
+    PLAIN: ["corpus.tokenizer.eos=a"],
+    f"{PLAIN} corpus.tokenizer.eos=a corpus.tokenizer.bos=document": ["corpus.tokenizer.bos=none"],
+    f"{PLAIN} corpus.tokenizer.eos=a corpus.tokenizer.normaliser=refuse": [
+        f"corpus.tokenizer.normaliser={cure}" for cure in ("keep", "drop")
+    ],
     f"{DOCUMENTS}.path=OLD": [
         f"{DOCUMENTS}.{cure}" for cure in ("on_bad=skip", "max_broken=1", "encoding=[auto,cp1250]")
     ],
@@ -78,7 +99,8 @@ def check(told, given, cures):
     """All that the message names to type are cures, or of what was typed."""
     keys = {word.partition("=")[0] for word in given}
     left = {*_NAMED.findall(told)} - {*cures} - _ELSEWHERE
-    assert {word for word in left if word.partition("=")[0] not in keys} == set(), told
+    typed = {word for word in left for key in keys if key.endswith(word.partition("=")[0])}
+    assert left == typed, told
 
 
 @pytest.mark.parametrize("words", RUN)
@@ -102,16 +124,44 @@ def test_each_cure_of_a_folder_that_has_a_run_works_as_typed(words, refused, bip
         assert status == 0, (words, cure, err)
 
 
+def test_the_command_that_goes_on_from_a_finished_run_works_as_typed(refused, bipe):
+    assert bipe("pretrain", "steps=2", "name=one")[0] == 0
+    told = refused("pretrain", "steps=3", "name=one")
+    command, *words = re.search(r"bipe (extend .*) steps=\.\.\.", told)[1].split()
+    assert bipe(command, *words, "steps=1", study=False)[0] == 0
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """Texts, and a tokenizer that names no beginning and end of documents, by their words."""
+    folder = tmp_path_factory.mktemp("texts")
+    text = "One thing is here. Two are there.\n\n" * 40
+    (folder / "old").mkdir()
+    (folder / "old" / "a.txt").write_bytes(b"caf\xe9 au lait \xe9\xe8. Yes.\n" * 9)
+    (folder / "old" / "b.txt").write_text(text)
+    (folder / "new.txt").write_text(text)
+    rows = {"body": text}, {"body": text, "text": text}
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    bytes_ = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    plain = tokenizers.Tokenizer(tokenizers.models.BPE({b: n for n, b in enumerate(bytes_)}, []))
+    plain.normalizer = tokenizers.normalizers.Lowercase()
+    plain.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    plain.decoder = tokenizers.decoders.ByteLevel()
+    plain.save(str(folder / "plain.json"))
+    names = ("old", "new.txt", "rows.jsonl", "plain.json")
+    return {name.partition(".")[0].upper(): str(folder / name) for name in names}
+
+
 @pytest.mark.parametrize("words", PREPARE)
-def test_each_cure_of_a_corpus_works_as_typed(words, tmp_path, capsys):
-    (tmp_path / "old").mkdir()
-    (tmp_path / "new.txt").write_text("One thing is here. Two are there.\n\n" * 40)
-    (tmp_path / "old" / "a.txt").write_bytes(b"caf\xe9 au lait \xe9\xe8. Yes.\n" * 9)
-    (tmp_path / "old" / "b.txt").write_text("One thing is here. Two are there.\n\n" * 40)
-    places = words.replace("OLD", f"{tmp_path / 'old'}").replace("NEW", f"{tmp_path / 'new.txt'}")
-    given = ["corpus=text", "corpus.tokenizer.vocab_size=270", *places.split()]
+def test_each_cure_of_a_corpus_works_as_typed(words, places, tmp_path, capsys):
+    def placed(text):
+        return re.sub("OLD|NEW|ROWS|PLAIN", lambda name: places[name[0]], text)
+
+    usual = ["corpus=text"] * ("corpus=" not in words)
+    usual += ["corpus.tokenizer.vocab_size=270"] * (LOAD not in words)
+    given = [*usual, *placed(words).split()]
     assert main(["prepare", f"data={tmp_path / 'refused'}", *given]) == 2
     check(capsys.readouterr().err, given, PREPARE[words])
     for number, cure in enumerate(PREPARE[words]):
-        typed = [f"data={tmp_path / str(number)}", *cured(given, cure)]
+        typed = [f"data={tmp_path / str(number)}", *cured(given, placed(cure))]
         assert main(["prepare", *typed]) == 0, (typed, capsys.readouterr().err)

@@ -112,7 +112,9 @@ class Tokenizer:
         self._special[[*special]] = True
         self.bos_id = None if bos is None else self.fast.token_to_id(bos)
         if bos is not None and (self.bos_id is None or not self._special[self.bos_id]):
-            raise DataError(f"bos={bos} is not a special token of the vocabulary; set bos=none")
+            raise DataError(
+                f"bos={bos} is not a special token of the vocabulary; set corpus.tokenizer.bos=none"
+            )
         # A Unigram model may hold the spelling of the unknown piece like any other; then
         # `_as_characters` cuts it in two, as it does with those of special tokens.
         self._blank = None

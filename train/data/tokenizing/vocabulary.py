@@ -141,7 +141,8 @@ class LoadTokenizer:
                 eos, bos = self.eos or self._end(fast, file), self._begin(fast, file)
             return Tokenizer(fast=fast, eos=eos, bos=bos)
         except DataError as fault:
-            cure = f". Set {KEY}normaliser=drop to encode the text as it is" if changing else ""
+            drops = changing and self.normaliser == "keep" and "aligned" in str(fault)
+            cure = f". Set {KEY}normaliser=drop to encode the text as it is" if drops else ""
             raise DataError(f"{KEY}path={self.path}: {fault}{cure}") from None
 
     def fingerprint(self) -> dict[str, Any]:
