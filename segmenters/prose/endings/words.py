@@ -355,9 +355,10 @@ MAY_END: Table = (
 
 def _is_acronym(doubt: Doubt) -> bool:
     """Return whether three or more dotted capitals are no initials: "the F.B.I."."""
-    word, before = doubt.word, doubt.previous
+    word = doubt.word
     if not _ACRONYM.fullmatch(word):
         return False
+    before = doubt.previous
     is_long = word.count(".") >= _LONG_ACRONYM - 1 and before.islower()
     return is_long or before in word_lists.ARTICLES
 
@@ -373,9 +374,10 @@ def _ends_acronym(doubt: Doubt) -> bool:
 
 def _is_cited(doubt: Doubt) -> bool:
     """Return whether a word is of a citation: "Phys. Rev. Lett. 3", "5 Wis. 2d 4"."""
-    word, before = doubt.word, doubt.previous
+    word = doubt.word
     if word not in word_lists.CITED or doubt.start - len(word) <= doubt.last:
         return False
+    before = doubt.previous
     return before[-1:] == "." or before[:1].isdigit() or doubt.following.isdigit()
 
 
