@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-ROOMS = ("segmenters", "train", "conf")
+ROOMS = ("segmenters", "train")
 
 
 def main() -> int:

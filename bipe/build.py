@@ -20,7 +20,7 @@ import re
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -125,7 +125,7 @@ def describe(value: Any) -> Any:
         return {TARGET: _named(type(value)), **{n: describe(getattr(value, n)) for n in names}}
     if isinstance(value, Mapping):
         return {str(key): describe(part) for key, part in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
+    if isinstance(value, Sequence | Set) and not isinstance(value, str):
         return [describe(part) for part in value]
     if isinstance(value, str | int | float | bool | None):
         return value

@@ -71,6 +71,10 @@ class DecoderConfig:
     qkv_bias: Literal["qkv", "qk"] | None = None
 
     def __post_init__(self) -> None:
+        rule = "a description such as {'_target_': 'bipe.encodings.ALiBi', 'n_head': 4}"
+        if isinstance(self.encoding, nn.Module):
+            rule += " (where Hydra instantiates this, with _recursive_: false)"
+        require(isinstance(self.encoding, Mapping), rule, encoding=type(self.encoding))
         for name in ("vocab_size", "width", "n_layer", "n_head", "mlp_width", "head_width"):
             value = getattr(self, name)
             if not isinstance(value, int) and (name, value) != ("head_width", None):

@@ -7,6 +7,7 @@ imported when they are first used.
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,8 +15,15 @@ if TYPE_CHECKING:
 
 __all__ = ["evaluate", "extend", "prepare", "pretrain", "retrofit", "scrolls"]
 
+# Not by its name: an application of Hydra has a conf of its own, found first.
+CONF = Path(__file__).parents[1] / "conf"
+
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module("train.launch.start"), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

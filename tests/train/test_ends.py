@@ -4,6 +4,7 @@ import random
 
 import lightning
 import pytest
+from lightning.pytorch.utilities.exceptions import SIGTERMException
 
 from tests.train.studies import EACH_STEP, curve, notes_of, same_weights
 from train.commands.during.states import state_of
@@ -11,7 +12,9 @@ from train.errors import RunError
 from train.fit import runs
 from train.fit.checkpoints import find_place
 from train.fit.checkpoints.reading import load_place
+from train.fit.parallel.callbacks import Ends, exits_are_faults
 from train.fit.record import read_sessions
+from train.stop import Stopped
 
 OWN = "allowed_targets=[tests]"
 # Checkpoints of few steps, so that the one of the end is written for it.
@@ -119,6 +122,14 @@ def test_an_exit_of_a_callback_is_a_fault(hook, bipe, tmp_path, stepwise):
     assert status == 2 and "SystemExit(0) in Ender ended the run" in err
     assert "SystemExit(0) in Ender" in read_sessions(tmp_path / "bipe_rope")[-1]["how"]
     goes_on(bipe, tmp_path / "bipe_rope", stepwise)
+
+
+def test_the_end_of_a_process_in_a_script_is_no_fault_of_the_training(tmp_path):
+    """Lightning hears SIGTERM where no command does."""
+    ends = Ends()
+    told = pytest.raises(Stopped, match=r"SIGTERM: the newest checkpoint .* is kept")
+    with told, ends.interrupted(tmp_path), exits_are_faults():
+        raise SIGTERMException
 
 
 def callback(kind, given="monitor:validation/loss"):

@@ -1,5 +1,6 @@
 """LMModule under a Trainer of the user's: subclasses, optimizers, loaders and steps cut off."""
 
+import copy
 import logging
 from functools import partial
 
@@ -116,6 +117,25 @@ def test_an_epoch_without_a_batch_ends_the_training(data, tmp_path):
     for hook in ("on_train_batch_start", "on_train_batch_end"):
         with pytest.raises(DataError, match=f"{hook}.* raised StopIteration"):
             trainer_of(tmp_path, callbacks=[Ending(hook)]).fit(module_of(data), rows_of(data))
+
+
+class Validating(lightning.Callback):
+    """Has another Trainer validate, within a training."""
+
+    def __init__(self, folder, taken):
+        self.other, self.taken = trainer_of(folder), taken
+
+    def on_train_batch_end(self, trainer, module, *_):
+        self.other.validate(self.taken(module), trainer.datamodule, verbose=False)
+
+
+def test_a_module_that_another_trainer_took_is_told_and_a_copy_is_not_missed(data, tmp_path):
+    with pytest.raises(ConfigError, match=r"another Trainer took this module .*copy\.deepcopy"):
+        callbacks = [Validating(tmp_path, lambda module: module)]
+        trainer_of(tmp_path, callbacks=callbacks).fit(module_of(data), rows_of(data))
+    trainer = trainer_of(tmp_path, max_steps=2, callbacks=[Validating(tmp_path, copy.deepcopy)])
+    trainer.fit(module_of(data), rows_of(data))
+    assert trainer.global_step == 2
 
 
 @pytest.mark.timeout(60)

@@ -13,6 +13,7 @@ import socket
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,9 @@ from train.stop import Stopped
 _TAIL = 1000  # lines of metrics.csv
 _VALIDATION = "validation_loss"
 FINISHED, KILLED, STOPPED = "finished", "killed", "stopped by "
+
+# The words of a call of a command's function, which sys.argv has not: train.pretrain(steps=500).
+CALLED: ContextVar[tuple[str, ...]] = ContextVar("CALLED", default=())
 
 
 @dataclass(kw_only=True)
@@ -100,9 +104,8 @@ def last_metrics(folder: Path) -> dict[str, float]:
 
 
 def command_line(command: str) -> list[str]:
-    words = [
-        f"--{word[2:]}" if word.startswith("--") else word.lstrip("+") for word in sys.argv[1:]
-    ]
+    typed = CALLED.get() or sys.argv[1:]
+    words = [f"--{word[2:]}" if word.startswith("--") else word.lstrip("+") for word in typed]
     if words[:1] == ["finish"]:
         command = words.pop(0)
     elif words[:1] == [command]:  # in a sweep the words are as typed, with the command before them

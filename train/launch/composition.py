@@ -18,10 +18,12 @@ import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from numbers import Integral, Real
+from os import PathLike, fspath
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from train import CONF
 from train.config import TEXT_KEYS, Config, texts_in
 from train.errors import ConfigError, RunError, as_config_error, nearest
 from train.launch import help_pages, hydra_keys
@@ -68,24 +70,35 @@ def opened(words: Words) -> Iterator[list[str]]:
     Raises ConfigError for words that it cannot read. What Hydra knew before, such as the
     configuration of an application that called us, is restored. Threads take turns.
     """
-    from hydra import initialize_config_module
+    from hydra import initialize_config_dir
     from hydra.core.config_store import ConfigStore
     from hydra.core.global_hydra import GlobalHydra
+    from hydra.core.hydra_config import HydraConfig
+    from hydra.core.plugins import Plugins
     from hydra.core.singleton import Singleton
+    from hydra.core.utils import JobRuntime
 
     with _TURN:
-        before = Singleton.get_state()
+        kinds: Any = (ConfigStore, GlobalHydra, HydraConfig, JobRuntime, Plugins)
+        theirs = {kind: kind.instance() for kind in kinds}
+        ours = Singleton.get_state()  # copies
+        ours["instances"][Plugins] = theirs[Plugins]
+        Singleton.set_state(ours)
         GlobalHydra.instance().clear()
+        store = ConfigStore.instance().repo
+        for group, options in {"": CONF, **help_pages.groups()}.items():
+            for file in options.glob("*.yaml"):  # of a namesake Hydra would make a schema
+                (store.get(group, {}) if group else store).pop(file.name, None)
         ConfigStore.instance().store(**hydra_keys.SEARCHER)
         try:
-            with initialize_config_module("conf", job_name="bipe", version_base="1.3"):
+            with initialize_config_dir(str(CONF), job_name="bipe", version_base="1.3"):
                 lines = [f"command={words.study.name}"] * words.study.continues
                 lines += as_overrides(words.overrides, many=words.many, texts=words.texts)
                 if (folder := words.options.get("config-dir")) is not None:
                     lines = _with_folder(folder, lines)
                 yield lines
         finally:
-            Singleton.set_state(before)
+            Singleton.set_state({**ours, "instances": ours["instances"] | theirs})
 
 
 # Words to overrides
@@ -119,6 +132,11 @@ def as_overrides(words: Iterable[str], *, many: bool, texts: Collection[str] = (
         key = name.lstrip("+")
         is_group = key.partition("@")[0] in groups
         read = None if override is None else override.value()
+        if is_group and isinstance(read, list) and not all(isinstance(part, str) for part in read):
+            raise ConfigError(
+                f"{key} takes names, and its keys are set by '+{key}.KEY=VALUE', was: {value}; "
+                f"bipe COMMAND --help {key} lists both"
+            )
         numeric = is_group and any(
             isinstance(number, int | float) for number in getattr(read, "list", [read])
         )
@@ -203,6 +221,8 @@ def written(value: Any) -> str:
     """Return a plain value in Hydra's grammar; TypeError for another."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}: {written(part)}" for key, part in value.items()) + "}"
+    if isinstance(value, PathLike):
+        value = fspath(value)
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(written, value)) + "]"
     if value is None or isinstance(value, bool):

@@ -19,11 +19,12 @@ import shutil
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import yaml
 
+from train import CONF
 from train.errors import ConfigError, nearest
 from train.launch.commands import COMMANDS, HELP
 from train.words import Command, Words
@@ -207,7 +208,7 @@ def _with_own(found: Keys, command: str) -> Keys:
 
 @cache
 def _config() -> list[str]:
-    return resources.files("conf").joinpath("config.yaml").read_text().splitlines()
+    return (CONF / "config.yaml").read_text(encoding="utf-8").splitlines()
 
 
 @cache
@@ -256,9 +257,9 @@ def _walk(node: yaml.MappingNode, path: str, lines: Sequence[str], entries: Keys
 
 
 @cache
-def groups() -> dict[str, Any]:
+def groups() -> dict[str, Path]:
     """Return the folders of conf by name."""
-    folders = {path.name: path for path in resources.files("conf").iterdir() if path.is_dir()}
+    folders = {path.name: path for path in CONF.iterdir() if path.is_dir()}
     return {name: folders[name] for name in sorted(folders) if not name.startswith("_")}
 
 

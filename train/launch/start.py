@@ -18,8 +18,8 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stderr
-from os import PathLike, fspath
 from pathlib import Path
+from signal import SIGINT
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -27,11 +27,12 @@ import yaml
 from train.config import Config
 from train.errors import ConfigError
 from train.launch import help_pages, hydra_keys
-from train.launch.commands import COMMANDS, settled
+from train.launch.commands import COMMANDS, HELP, settled
 from train.launch.composition import composed, configuration, opened, whole, written
 from train.launch.reader import read
 from train.launch.run import log_to_stderr, run_command
 from train.ranks import several
+from train.stop import Stopped
 from train.words import Words, loaded
 
 if TYPE_CHECKING:
@@ -178,6 +179,14 @@ def evaluate(*words: str, **keys: Any) -> list[Path]:
 
 def run(command: str, /, *words: str, **keys: Any) -> Any:
     """Run a command that composes a configuration, and return what it returns."""
+    from train.fit.record import CALLED
+
+    for word in words:
+        if not isinstance(word, str) or word in HELP:
+            raise ConfigError(
+                f"train.{command} takes texts such as 'experiment=demo', and keys by their names "
+                f"(steps=500), was: {word!r}"
+            )
     typed = read(COMMANDS[command], [*words, *_typed(keys)])
     for option in typed.options:
         raise ConfigError(f"--{option} is for the command line: bipe {command}")
@@ -187,7 +196,15 @@ def run(command: str, /, *words: str, **keys: Any) -> Any:
             f"train.{command} trains on one device; on several, trainer.devices="
             f"{config.trainer.get('devices')}, use bipe {command}"
         )
-    return run_command(command, config)
+    called = CALLED.set((*words, *_typed(keys)))
+    try:
+        return run_command(command, config)
+    except Stopped as end:
+        if end.signal is not SIGINT:
+            raise
+        raise KeyboardInterrupt(str(end)) from None
+    finally:
+        CALLED.reset(called)
 
 
 def _trained(command: str, /, *words: str, **keys: Any) -> TrainedRun:
@@ -201,9 +218,7 @@ def _typed(keys: Mapping[str, Any], path: str = "") -> Iterator[str]:
     """Yield the keys as they would be typed. A mapping with a `_target_` replaces its group."""
     for key, value in keys.items():
         name, groups = f"{path}{key}", help_pages.groups()
-        if isinstance(value, PathLike):
-            value = fspath(value)
-        elif "omegaconf" in sys.modules:  # a value of an application of Hydra
+        if "omegaconf" in sys.modules:  # a value of an application of Hydra
             from omegaconf import OmegaConf
 
             if OmegaConf.is_config(value):

@@ -2,10 +2,13 @@
 
 import logging
 import os
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import yaml
+from hydra.core.config_store import ConfigStore
+from hydra.core.singleton import Singleton
 from omegaconf import OmegaConf
 
 from tests.train.studies import typed
@@ -221,6 +224,8 @@ def test_a_folder_and_a_typed_search_path_both_count(capsys, tmp_path):
     ("encoding=1,2", "there is no encoding=1"),
     ("hydra.sweeper._target_=a.Sweeper", "hydra/sweeper must be basic or optuna in bipe"),
     ("hydra.verbose={a: b}", "hydra.verbose must be true, or names of loggers"),
+    ("hydra.launcher._target_=os.system", "hydra.launcher: Invalid plugin 'os.system'"),
+    ("callbacks=[{_target_:a.B}]", "callbacks takes names, and its keys are set by '+callbacks"),
 ])  # fmt: skip
 def test_what_a_sweep_cannot_do_is_said(word, told, refused):
     assert told in refused("pretrain", "-m", word)
@@ -312,6 +317,26 @@ def test_hydra_is_left_as_it_was():
         assert composition.composed(typed("pretrain", "encoding=rope", "seed=3")).seed == 3
         assert HydraConfig.get().job.config_name == "config"
         assert compose("config", overrides=["seed=8"]).seed == 8
+
+
+def test_what_an_application_stored_is_neither_used_nor_lost(monkeypatch):
+    """Nor is its package conf, which is found before ours."""
+    monkeypatch.setitem(sys.modules, "conf", None)
+    store, state = ConfigStore.instance(), Singleton.get_state()
+    repository = dict(store.repo)
+    store.store(name="config", node={"steps": 77})
+    store.store(group="optimizer", name="adamw", node={"lr": 3.0})
+    store.store(group="optimizer", name="mine", node={"_target_": "torch.optim.SGD"})
+    try:
+        config = composition.composed(typed("pretrain", "encoding=rope", "steps=3"))
+        assert config.steps == 3 and config.optimizer["lr"] != 3.0
+        mine = composition.composed(typed("pretrain", "encoding=rope", "optimizer=mine"))
+        assert mine.optimizer["_target_"] == "torch.optim.SGD"
+        assert ConfigStore.instance() is store and store.load("config.yaml").node.steps == 77
+        assert "adamw.yaml" in store.repo["optimizer"]
+    finally:
+        store.repo = repository
+        Singleton.set_state(state)
 
 
 @pytest.mark.parametrize(

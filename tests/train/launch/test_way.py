@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,9 @@ from tests.train.studies import typed
 from train import cli, config
 from train.commands import pretrain as command
 from train.errors import ConfigError
-from train.launch import composition
+from train.fit.record import read_sessions
+from train.launch import composition, start
+from train.stop import Stopped
 
 ROOM = f"{Path(train.__file__).parent}{os.sep}"
 MOST_CALLS, MOST_RETURNS = 25, 8
@@ -119,11 +122,12 @@ def test_a_run_from_python_is_that_of_the_command(smoke, tmp_path):
     assert run.folder == tmp_path / "1_2"
     assert run.config["optimizer"]["lr"] == 0.01 and run.config["evaluate"]["lengths"] == [1, 2]
     assert run.metrics[-1]["validation_loss"] > 0
+    assert {"experiment=smoke", "optimizer.lr=0.01"} <= {*read_sessions(run.folder)[0]["words"]}
     again = ("experiment=smoke", *smoke, "name=1_2", "steps=2", "validate_every=2",
              "optimizer.lr=0.01")  # fmt: skip
     assert cli.main(["pretrain", *again]) == 0  # it is finished
-    (file,) = train.evaluate(out=tmp_path, **{"evaluate.lengths": [1], "evaluate.probes": []},
-                             data=Path(words["data"]))  # fmt: skip
+    asked = {"runs": [run.folder], "lengths": [1], "probes": []}
+    (file,) = train.evaluate(evaluate=asked, data=Path(words["data"]))
     assert file == run.folder / "evaluation.jsonl" and file.is_file()
 
 
@@ -143,6 +147,22 @@ def test_what_is_wrong_in_python_is_refused_as_on_the_command_line(keys, told, s
     words = dict(word.split("=", 1) for word in smoke)
     with pytest.raises(ConfigError, match=told):
         train.pretrain("experiment=smoke", **{**words, **keys})
+
+
+@pytest.mark.parametrize("word", [Path("a"), {"steps": 1}, None, "--help"])
+def test_a_word_in_python_is_a_text(word):
+    with pytest.raises(ConfigError, match=r"takes texts such as .*, was: "):
+        train.pretrain(word)
+
+
+def test_an_interrupt_in_python_is_that_of_python(smoke, monkeypatch):
+    def interrupted(*_):
+        raise Stopped(signal.SIGINT, "kept")
+
+    monkeypatch.setattr(start, "run_command", interrupted)
+    with pytest.raises(KeyboardInterrupt, match="kept"):
+        train.pretrain("experiment=smoke", *smoke)
+    assert "pretrain" in dir(train)
 
 
 def test_a_class_in_python_replaces_that_of_a_group(smoke):

@@ -240,7 +240,7 @@ class LMDataModule(lightning.LightningDataModule):
         return self.share(devices) if self.micro_batch == "auto" else self.micro_batch
 
     def teardown(self, stage: str) -> None:
-        if self._loader is not None:
+        if self._loader is not None and stage == "fit":  # another Trainer may validate meanwhile
             self._loader.close()
 
     def on_exception(self, exception: BaseException) -> None:

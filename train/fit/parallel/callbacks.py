@@ -16,6 +16,7 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import lightning
 from lightning.pytorch import callbacks as of_lightning
+from lightning.pytorch.utilities.exceptions import SIGTERMException
 
 from train import stop
 from train.errors import ConfigError, DataError, RunError
@@ -119,7 +120,10 @@ class Ends:
 
     @contextmanager
     def interrupted(self, folder: Path) -> Iterator[None]:
-        """Turn a KeyboardInterrupt that a callback raises in the block into Stopped."""
+        """Turn a KeyboardInterrupt that a callback raises in the block into Stopped.
+
+        Lightning does so with SIGTERM where nobody else hears it: in a script of the user's.
+        """
         try:
             yield
         except KeyboardInterrupt as fault:
@@ -127,6 +131,9 @@ class Ends:
         except SystemExit as end:  # Lightning exits like this, silently
             if isinstance(end.__context__, KeyboardInterrupt):
                 self._stop(end.__context__, folder)
+            if isinstance(end, SIGTERMException):
+                kept = f"the newest checkpoint of {folder} is kept; {stop.AGAIN}"
+                raise stop.Stopped(signal.SIGTERM, kept) from None
             raise
 
     def _stop(self, fault: KeyboardInterrupt, folder: Path) -> NoReturn:
@@ -138,10 +145,19 @@ class Ends:
 
 
 def unswallowed(step: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Turn a StopIteration of a callback in a step into RunError; Lightning would go on without."""
+    """Turn a StopIteration of a callback in a step into RunError; Lightning would go on without.
+
+    ConfigError for a module that another Trainer has.
+    """
 
     @wraps(step)
     def whole(*given: _P.args, **named: _P.kwargs) -> _T:
+        module: Any = given[0]
+        if module.fabric is None and not module.trainer.training:
+            raise ConfigError(
+                "another Trainer took this module within a training, such as trainer.validate in a "
+                "callback: give it copy.deepcopy(module)"
+            )
         try:
             return step(*given, **named)
         except StopIteration as end:
@@ -181,7 +197,7 @@ def exits_are_faults() -> Iterator[None]:
     try:
         yield
     except SystemExit as end:
-        if isinstance(end.__context__, KeyboardInterrupt):
+        if isinstance(end, SIGTERMException) or isinstance(end.__context__, KeyboardInterrupt):
             raise
         who = _raised_by(end) or "the training"
         raise RunError(f"SystemExit({end.code!r}) in {who} ended the run") from end

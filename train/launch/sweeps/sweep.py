@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from train.errors import EXIT_BUG, ConfigError, RunError
+from train.errors import EXIT_BUG, ConfigError, RunError, as_config_error
 from train.fit.runs import MODEL
 from train.launch import help_pages, hydra_keys
 from train.launch.commands import COMMANDS, TRAINS, settled
@@ -151,11 +151,12 @@ class Sweep:
         callbacks: Any = hydra_keys.callbacks(
             self.master, self.words, allowed=trials[0].config.allowed_targets
         )
-        launcher = Plugins.instance().instantiate_launcher(
-            hydra_context=HydraContext(config_loader=loader, callbacks=callbacks),
-            task_function=Task(command=self.command, here=self.here),
-            config=self.master,
-        )
+        with as_config_error("hydra.launcher: ", Exception):
+            launcher = Plugins.instance().instantiate_launcher(
+                hydra_context=HydraContext(config_loader=loader, callbacks=callbacks),
+                task_function=Task(command=self.command, here=self.here),
+                config=self.master,
+            )
         callbacks.on_multirun_start(config=self.master, config_name="config")
         try:
             # The launcher adds the words for Hydra's own section itself.

@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -24,6 +23,7 @@ import yaml
 
 from bipe.build import build
 from segmenters.places import without_surrogates
+from train import CONF
 from train.data.reading.storage import bounded
 from train.disk.manifest import redacted
 from train.errors import DataError, nearest
@@ -267,7 +267,7 @@ def find_task(name: str, **settings: Any) -> Task:
 
 @cache
 def _descriptions() -> dict[str, dict[str, Any]]:
-    folder = resources.files("conf") / "task"
+    folder = CONF / "task"
     return {
         file.name.removesuffix(".yaml"): yaml.safe_load(file.read_text(encoding="utf-8"))
         for file in folder.iterdir()
