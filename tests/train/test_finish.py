@@ -45,6 +45,9 @@ def test_without_a_cooldown_the_checkpoint_becomes_the_model(stopped):
 
     one, two = (load_place(place, allowed=())[0].state_dict() for place in (before, done))
     assert all(one[name].equal(two[name]) for name in one)
+    (run / runs.LOCK).write_text("")  # as a kill at the end leaves it
+    assert main(["finish", str(run)]) == 0
+    assert not (run / runs.LOCK).exists()
 
 
 @pytest.mark.slow

@@ -53,6 +53,9 @@ def main(words: Words) -> int:
     if apart:
         place, made = _of_its_own(place, options, cooldown)
     if place.checkpoint is None:
+        if (place.home / runs.LOCK).exists():  # of a process that was killed at its end
+            with runs.in_use(place.home, command="finish"):
+                pass
         print(f"{place.home} is finished", file=sys.stderr)
         return 0
     if "allowed_targets" not in options:
