@@ -240,8 +240,8 @@ def written(value: Any) -> str:
 # Overrides to a configuration
 
 
-def whole(overrides: Sequence[str]) -> DictConfig:
-    """Return what Hydra composes, its own section included."""
+def whole(overrides: Sequence[str], *, number: int | None = None) -> DictConfig:
+    """Return what Hydra composes, its own section included. number: of the trial in its sweep."""
     from hydra import compose
     from hydra.core.hydra_config import HydraConfig
     from hydra.errors import HydraException
@@ -252,6 +252,8 @@ def whole(overrides: Sequence[str]) -> DictConfig:
     except (HydraException, YAMLError, ValueError, RecursionError) as error:
         raise ConfigError(_explained(error, overrides)) from error
     hydra_keys.check(config, overrides)
+    if number is not None:
+        config.hydra.job.num = number
     HydraConfig.instance().set_config(config)  # for ${hydra:...}
     return config
 

@@ -219,6 +219,7 @@ def test_a_run_has_the_name_of_the_encoding_that_was_typed(named, words, name):
         ("schedule=wsd,cosine", "bipe_rope_schedule=wsd bipe_rope_schedule=cosine"),
         ("report.out=/a/data,/b/data", "bipe_rope_report.out=_a_data bipe_rope_report.out=_b_data"),
         ("name='mine_${seed}' seed=0,1", "mine_0 mine_1"),
+        ("name=r${hydra:job.num} clip=1,2", "r0 r1"),
         # The name of an experiment keeps its seed at the end.
         ("experiment=arithmetic_small encoding=rope,alibi seed=0,1",
          "rope_0 rope_1 alibi_0 alibi_1"),

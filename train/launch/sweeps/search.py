@@ -47,8 +47,9 @@ def search(made: Sweep) -> tuple[list[Trial], list[Outcome]]:
             Trial(
                 words=(*fixed, *(assigned(key, value) for key, value in params.items())),
                 changes={key.lstrip("+"): _rounded(value) for key, value in params.items()},
+                number=number,
             )
-            for _, params in batch
+            for number, params in batch
         ]
         try:
             trials = made.trials(asked, endings=[f"_trial{number}" for number, _ in batch])

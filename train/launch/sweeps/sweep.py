@@ -98,10 +98,10 @@ class Sweep:
             else [str(override.input_line)]
             for key, override in last.items()
         ]
-        for combination in itertools.product(*lists):
+        for number, combination in enumerate(itertools.product(*lists)):
             pairs = (word.lstrip("+~").partition("=") for word in combination)
             changes = {key: value or "null" for key, _, value in pairs if key in swept}
-            yield Trial(words=combination, changes=changes)
+            yield Trial(words=combination, changes=changes, number=number)
 
     def overrides(self) -> dict[str, Override]:
         """Return the last override of each key, of which hydra.sweeper.params come first."""
@@ -114,7 +114,7 @@ class Sweep:
         """Return a trial with its configuration; keys that are swept are for its name to add."""
         fixed = [word for word in trial.words
                  if word.partition("=")[0].lstrip("+~") not in trial.changes]  # fmt: skip
-        hydra_config = whole(trial.words)
+        hydra_config = whole(trial.words, number=trial.number)
         config = configuration(hydra_config, COMMANDS[self.command], fixed)
         return replace(trial, composed=config, unnamed=hydra_config.name is None)
 

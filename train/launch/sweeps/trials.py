@@ -33,11 +33,13 @@ _SEED = "seed"
 class Trial:
     """One configuration of a sweep. words: its overrides. changes: the swept keys among them.
 
+    number: its place in the sweep, `${hydra:job.num}`.
     composed: its configuration, once it is composed. unnamed: neither words nor YAML name it.
     """
 
     words: tuple[str, ...]
     changes: Mapping[str, str]
+    number: int = 0
     composed: Config | None = None
     name: str | None = None
     unnamed: bool = False
