@@ -83,6 +83,7 @@ def test_physical_lines_in_place_of_logical_ones_are_told(tmp_path, capsys, monk
         ("corpus.sources.texts.documents.path=a", "needs _target_); did you mean 'text'?"),
         ("engine=slrum", "there is no engine=slrum"),
         ("corpus.shard_tokens=0", "shard_tokens must be at least 1, was: 0"),
+        ("corpus.sources.text.split.test=0", "set corpus.sources.text.split._target_=train.dat"),
     ],
 )
 def test_faults_are_named_by_their_keys(corpus, capsys, tmp_path, word, told):

@@ -158,10 +158,16 @@ class Corpus:
     def __post_init__(self) -> None:
         if not self.sources:
             raise DataError("sources must contain at least one source")
-        for name in self.sources:
+        for name, source in self.sources.items():
             if not _NAME.fullmatch(name):
                 rule = "names must consist of letters, digits, - and _"
                 raise DataError(f"sources: {rule}, was: {name}")
+            if not isinstance(source.split, Split | None):
+                key = f"corpus.sources.{name}.split"
+                raise DataError(
+                    f"{key} must name its class, was: {source.split}; set {key}._target_="
+                    "train.data.Split as well, or corpus.split, which is for all sources"
+                )
 
     def completed(self, *, limit: int | None) -> Corpus:
         """Return the corpus with the split and the limit of each source; DataError if one is bad.
