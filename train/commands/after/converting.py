@@ -26,7 +26,7 @@ from train.config import allowed_prefixes
 from train.data.rows.named_segmenter import named_segmenter
 from train.data.rows.sets import DataSets, read_by
 from train.data.rows.source_segmenter import CURE, knows_segmenter, own_segmenter
-from train.data.store.folder import SEGMENTER, TOKENIZER
+from train.data.store.folder import SEGMENTER, TOKENIZER, folders_of
 from train.data.store.shards import DataSet
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import KEY, LoadTokenizer
@@ -177,7 +177,7 @@ def _held_out(run: BaseRun, data: str | None) -> list[DataSet]:
     except (DataError, OSError) as fault:
         if data is not None:
             raise
-        if Path(place).exists():
+        if any(folder.exists() for folder in folders_of(place).values()):
             print(f"bipe: convert: the data of the run is not used: {fault}", file=sys.stderr)
         return []
 
