@@ -60,6 +60,8 @@ _CORPORA = {"parquet": "parquet", "csv": "csv", "tsv": "csv"}  # by suffix; othe
 _LONGEST_FIELD = 2**31 - 1  # characters: the largest C long of every platform
 _LOOKED_AT, _NAMED = 200, 4  # further files like one that is no text
 _WIDE = ("utf-16", "utf_16", "utf16", "utf-32", "utf_32", "utf32")
+_JSON = json.JSONDecoder()
+_SHORT_LINE = 1 << 16  # bytes
 _HEAD = 1 << 16  # bytes by which the encoding of lines is found
 _FIRST_ROW = 1 << 16  # characters that the first row of a table has at most, to find its delimiter
 
@@ -268,13 +270,17 @@ class JSONL(Rows, Encoded):
         wide = self._wide(file)
         names, shown = names_of_lines(UTF8 if wide else self.encoding), str(file)
         for number, line in lines_of(file, encoding=wide, **where):
-            decoded = decode_by(line, names)
-            del line  # it may be large
-            try:
-                item = self.parse(decoded, where=f"{shown}:{number}", id=f"{file.name}:{number}")
-            except Bad as fault:
-                item = self.left_out(fault)
-            del decoded
+            place, id = f"{shown}:{number}", f"{file.name}:{number}"
+            if names[:1] == [UTF8] and (row := _short_object(line)) is not None:
+                item = self.row(row, where=place, id=id)
+            else:
+                decoded = decode_by(line, names)
+                del line  # it may be large
+                try:
+                    item = self.parse(decoded, where=place, id=id)
+                except Bad as fault:
+                    item = self.left_out(fault)
+                del decoded
             if item is not None:
                 yield item
             del item
@@ -302,6 +308,21 @@ class JSONL(Rows, Encoded):
         if isinstance(row, list) and where.endswith(":1"):
             raise _array(where)
         return self.row(row, where=where, id=id, replaced=line.replaced, encoding=line.encoding)
+
+
+def _short_object(line: bytes) -> dict[str, Any] | None:
+    """Return the object in a short line of UTF-8 with nothing else in it; None: look closer.
+
+    A line of a sentence takes 4 us, and 6.5 by `decode_by` and `parse`, which all other lines need.
+    """
+    if len(line) > _SHORT_LINE:
+        return None
+    try:
+        content = line.decode()
+        value, end = _JSON.raw_decode(content)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) and content[end:] in ("", "\n") else None
 
 
 def _array(where: str) -> Bad:

@@ -17,6 +17,7 @@ from segmenters.places import without_surrogates
 from tests.train.data.corpora import as_lines, write_rows
 from train.data.preparing.engines import Slurm
 from train.data.preparing.source import Corpus, Datatrove, Length
+from train.data.reading import files
 from train.data.reading.corpora import PackageCode
 from train.data.reading.documents import Document, unwrap
 from train.data.reading.encodings import decode
@@ -138,6 +139,26 @@ def test_a_fault_is_named_with_its_place_and_its_cure(
         reader = kind(**{"path": tmp_path} | options)
         reader.check()
         list(reader)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"encoding": ["utf-8", "cp1252"]}, {"max_broken": 1}, {"id_key": "text"}]
+)
+def test_short_lines_are_read_as_long_ones(tmp_path, monkeypatch, options):
+    lines = [*(data for name, data, kind, *_ in FAULTS if kind is JSONL), b'{"text": null}', b" "]
+    lines += [
+        b"\xef\xbb\xbf" + LINE.strip(),
+        b'{"text": "\xe9\x00", "language": "de"} ',
+        LINE + LINE,
+    ]
+    (tmp_path / "a.jsonl").write_bytes(
+        b"\n".join([*lines, LINE * 2, b'{"text": "\xc3\xa9\\ud800"}'])
+    )
+    reader = JSONL(path=tmp_path, on_bad="skip", **options)
+    read = [str(each) if isinstance(each, Exception) else each for each in reader.read()]
+    monkeypatch.setattr(files, "_SHORT_LINE", 0)
+    again = [str(each) if isinstance(each, Exception) else each for each in reader.read()]
+    assert read == again and len(read) > len(lines)
 
 
 TEXT = TextFiles(path="x")
