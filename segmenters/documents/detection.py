@@ -139,8 +139,13 @@ def _is_line_without_signs(text: str) -> bool:
         evidence = Evidence(text)
         if not first.isalpha() or any(sign.search(evidence) is not None for sign in table.ALL):
             return False
-    concludes = lower.lstrip(" \t").startswith(table.CONCLUDING)
-    if concludes or any(map(lower.__contains__, table.OF_ANSWERS)):
+    if text.isascii():
+        may_conclude = first.lower() in table.FIRST_OF_CONCLUSIONS
+        words = table.OF_ASCII_ANSWERS
+    else:
+        may_conclude = lower.lstrip(" \t").startswith(table.CONCLUDING)
+        words = table.OF_ANSWERS
+    if may_conclude or any(map(lower.__contains__, words)):
         evidence = Evidence(text)
         if _answer(evidence) is not None or _conclusion(evidence) is not None:
             return False

@@ -200,12 +200,23 @@ def _words() -> dict[str, tuple[str, ...]]:
 
 
 _WORDS = _words()
-_ANSWER, _BEING, _CONCLUSION, _STEP, _JOINED_CONCLUSION, _JOINED_STEP = map(
-    "|".join, _WORDS.values()
+_ANSWER, _BEING, _CONCLUSION, _STEP, _JOINED_CONCLUSION, _JOINED_STEP = (
+    "|".join(_WORDS[section])
+    for section in (
+        *("answer", "being", "conclusion", "step"),
+        *("unspaced_conclusion", "unspaced_step"),
+    )
 )
 # One of these is in each answer, and begins each conclusion, in small letters.
 OF_ANSWERS: Final = (*_WORDS["answer"], "a:", "\u7b54", "\ub2f5")
 CONCLUDING: Final = (*_WORDS["conclusion"], *_WORDS["unspaced_conclusion"])
+# The same for lines of ASCII, which are most: no word that holds another, and first words.
+OF_ASCII_ANSWERS: Final = tuple(
+    word
+    for word in OF_ANSWERS
+    if word.isascii() and not any(other in word and other != word for other in OF_ANSWERS)
+)
+FIRST_OF_CONCLUSIONS: Final = frozenset(words.split()[0] for words in CONCLUDING)
 LONGEST_ANSWER: Final = 300
 ANSWER: Final = re.compile(
     rf"(?i)(?:\b(?:{_ANSWER})\b[^.\n]{{0,60}}?(?:\b(?:{_BEING})\b|[=:\u2014]|(?= \d))"
