@@ -55,7 +55,7 @@ def main(words: Words) -> int:
     if place.checkpoint is None:
         if (place.home / runs.LOCK).exists():  # of a process that was killed at its end
             with runs.in_use(place.home, command="finish"):
-                pass
+                runs.remove_partial(place.home)
         print(f"{place.home} is finished", file=sys.stderr)
         return 0
     if "allowed_targets" not in options:
