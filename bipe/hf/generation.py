@@ -286,6 +286,12 @@ class Segmented:
 
     def _get_candidate_generator(self, *args: Any, **kwargs: Any) -> Any:
         """Keep our rule from the assistant, and marks from one that knows no segments."""
+        early = kwargs["generation_config"].assistant_early_exit
+        if early is not None and not hasattr(self.base_model.config, "num_hidden_layers"):  # type: ignore[attr-defined]
+            raise ValueError(
+                f"assistant_early_exit must be None, was: {early}: a Decoder has no exit before "
+                "its last layer; pass assistant_model=, or prompt_lookup_num_tokens="
+            )
         left_out = {"segmentation"}
         if not getattr(kwargs.get("assistant_model"), "segmented", False):
             left_out |= {"segment_marks"}

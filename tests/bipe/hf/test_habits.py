@@ -148,6 +148,16 @@ def test_continuous_batching_is_refused_where_it_is_called(kind):
             call([[1, 2, 3]])
 
 
+def test_candidates_of_an_early_layer(kind):
+    model, ids = model_of(kind), IDS[:1]
+    if kind == "bipe_rope":
+        with pytest.raises(ValueError, match="assistant_early_exit must be None, was: 1"):
+            model.generate(ids, assistant_early_exit=1, **GREEDY)
+    else:
+        made = model.generate(ids, assistant_early_exit=1, **GREEDY)
+        assert torch.equal(made, model.generate(ids, **GREEDY))
+
+
 @torch.no_grad()
 @pytest.mark.parametrize("rule", ["table", "exact"])
 def test_guidance_is_that_of_two_whole_passes(kind, rule):
