@@ -25,8 +25,9 @@ from train.fit.trained_run import TrainedRun
 
 FILE = EVALUATION
 # Next to the row's fields: its cell, its place in it, the cell's size; on the first line of a cell
-# also its name and the sha256 of the measured weights.
+# also its name, the sha256 of the measured weights, and a digest of its rows.
 _CELL, _PLACE, _OF, _NAME, _WEIGHTS = "cell", "place", "of", "name", "weights"
+_DIGEST = "digest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,8 +137,11 @@ class _Measured:
     name: str
     weights: str
 
+    def digest(self, key: str) -> str:
+        return key_of([key, self.name, self.weights, [*map(_filled, self.rows)]])[:16]
+
     def lines(self, key: str) -> str:
-        about = {_NAME: self.name, _WEIGHTS: self.weights}
+        about = {_NAME: self.name, _WEIGHTS: self.weights, _DIGEST: self.digest(key)}
         about = {name: value for name, value in about.items() if value}
         lines = (
             {_CELL: key, _PLACE: place, _OF: len(self.rows), **(about if not place else {}),
@@ -221,15 +225,24 @@ class Journal:
 def _whole_cells(path: Path) -> dict[str, _Measured]:
     """Return the complete cells of a file, in the order of their last rows."""
     cells: dict[str, tuple[_Measured, int]] = {}
+    digests = {}  # older versions wrote none
     for line, row in _lines(path):
         key, size = line[_CELL], int(line[_OF])
         cell, _ = cells.pop(key, (None, 0))
         if cell is None or line[_PLACE] == 0:  # also after an incomplete attempt
             cell = _Measured([], line.get(_NAME, ""), line.get(_WEIGHTS, ""))
+            digests[key] = line.get(_DIGEST)
         if line[_PLACE] == len(cell.rows):
             cell.rows.append(row)
         cells[key] = cell, size
-    return {key: cell for key, (cell, size) in cells.items() if len(cell.rows) == size}
+    whole = {key: cell for key, (cell, size) in cells.items() if len(cell.rows) == size}
+    for key, cell in whole.items():
+        if digests[key] not in (None, cell.digest(key)):
+            raise DataError(
+                f"{path}: the lines of {cell.name or key!r} have changed since they were written. "
+                f"Remove the lines with {key}, and run bipe evaluate again"
+            )
+    return whole
 
 
 def _lines(path: Path) -> Iterator[tuple[dict[str, Any], Row]]:

@@ -3,6 +3,7 @@
 import json
 import math
 import random
+import re
 from pathlib import Path
 from statistics import fmean
 
@@ -58,7 +59,7 @@ def test_runs_keep_their_order_come_once_and_need_no_evaluation(make):
 )
 def test_a_row_that_breaks_a_rule_is_named(make, change, rule):
     (folder,) = make.folders(make.run())
-    lines = (folder / FILE).read_text().splitlines()
+    lines = re.sub('"digest": "[^"]+", ', "", (folder / FILE).read_text()).splitlines()
     lines[3] = json.dumps(json.loads(lines[3]) | change)
     (folder / FILE).write_text("\n".join(lines) + "\n")
     with pytest.raises(UserError, match=f"{FILE}: {rule}.* run bipe evaluate again"):
