@@ -53,7 +53,9 @@ def test_recomputing_keeps_less_for_the_same_loss_and_gradients(scheme):
     [(torch.float64, 1e-12), (torch.float32, 1e-5), (torch.bfloat16, 1e-2)],
     ids=str,
 )
-def test_few_rows_equal_the_plain_layer(shape, dtype, tolerance):
+@pytest.mark.parametrize("least", [1, 5])
+def test_few_rows_equal_the_plain_layer(shape, dtype, tolerance, least, monkeypatch):
+    monkeypatch.setattr("bipe.decoder._LEAST", least)
     torch.manual_seed(0)
     layer, x = Projection(24, 640).to(dtype), torch.randn(*shape, 24).to(dtype)
     plain = nn.functional.linear(x, layer.weight).detach()
