@@ -140,7 +140,7 @@ class TableBias(OfIds):
     function: Callable[[Tensor, Tensor], Tensor]
 
     def dense(self, dtype: torch.dtype) -> Dense:
-        return self.function(self.q_ids[:, :, None], self.k_ids[:, None, :]).to(dtype)
+        return self._of(self.q_ids, self.k_ids).to(dtype)
 
     def spread(self, dtype: torch.dtype) -> Dense:
         return self.pairs(dtype).dense() if self.has_few_pairs() else self.dense(dtype)
@@ -153,8 +153,17 @@ class TableBias(OfIds):
     def pairs(self, dtype: torch.dtype) -> IdPairs:
         """Return the bias per pair of ids, few under BiPE; reads the range of ids on the host."""
         q_ids, k_ids = _range(self.q_ids), _range(self.k_ids)
-        table = self.function(q_ids[:, :, None], k_ids[:, None, :]).to(dtype)
+        table = self._of(q_ids, k_ids).to(dtype)
         return IdPairs(table=table, q_at=self.q_ids - q_ids[:, :1], k_at=self.k_ids - k_ids[:, :1])
+
+    def _of(self, q_ids: QueryIds, k_ids: KeyIds) -> Dense:
+        scores = self.function(q_ids[:, :, None], k_ids[:, None, :])
+        if scores.ndim != 4:  # without heads, it would be spread over the batch
+            raise ValueError(
+                "function of a TableBias must return scores [batch, head, query, key], was: "
+                f"{[*scores.shape]} for ids [batch, query, 1] = {[*q_ids.shape, 1]}"
+            )
+        return scores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -111,9 +111,10 @@ class Positions:
     ) -> Positions:
         """Derive the ids of each row; `level` 0 reads segments from bit 1 of marks, 1 from bit 2.
 
-        Without a carry, the first token that is not padding starts a document and a segment,
-        whatever its mark. Padding may be on either side. levels: how many are read, starting at
-        `level`; with several, a unit of a level also starts where one of a coarser level does.
+        Without a carry, or with one of padding, the first token that is not padding starts a
+        document and a segment, whatever its mark. Padding may be on either side. levels: how many
+        are read, starting at `level`; with several, a unit of a level also starts where one of a
+        coarser level does.
         """
         if not isinstance(marks, Tensor) or marks.ndim != 2 or marks.dtype != torch.uint8:
             said = f"{type(marks).__name__} {marks.dtype} {[*marks.shape]}"
@@ -130,7 +131,7 @@ class Positions:
         at = torch.arange(marks.shape[-1], device=marks.device)
         # In all lists below: the document first, then the levels from the coarsest to the finest.
         bits = range(SEGMENT_BIT + level + levels - 1, SEGMENT_BIT + level - 1, -1)
-        opens = _openings(marks, at, padding=padding, carried=carry is not None, bits=bits)
+        opens = _openings(marks, at, padding=padding, carry=carry, bits=bits)
         if carry is not None and levels > 1 and len(carry.levels) != levels:
             raise ValueError(too_few_levels(len(carry.levels) or 1, levels))
         counts = [opened.cumsum(-1) for opened in opens]
@@ -247,15 +248,16 @@ def _openings(
     at: Int[Tensor, " time"],
     *,
     padding: Bool[Tensor, "batch time"] | None,
-    carried: bool,
+    carry: Carry | None,
     bits: Iterable[int],
 ) -> list[Bool[Tensor, "batch time"]]:
     """Return where documents open, then units of the level of each bit, coarsest first."""
     starts = [(marks & (1 << bit)).bool() for bit in (DOCUMENT_BIT, *bits)]
     if padding is not None:
         starts = [start & ~padding for start in starts]
-    if not carried:
-        # The only token in the row that is no padding, and the first such.
-        first = at == 0 if padding is None else (~padding).cumsum(-1) * ~padding == 1
-        starts[0] = starts[0] | first
+    # The first token of each row that is not padding, unless a document is carried on.
+    first = at == 0 if padding is None else (~padding).cumsum(-1) * ~padding == 1
+    if carry is not None:
+        first = first & (carry.document == NO_DOCUMENT)[:, None]
+    starts[0] = starts[0] | first
     return list(itertools.accumulate(starts, operator.or_))

@@ -383,13 +383,13 @@ def masked_attention(
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=grouped)
 
 
-_LOGGED: set[str] = set()
+_LOGGED: set[tuple[str, ...]] = set()
 
 
-def _log_once(path: str, *facts: str) -> None:
-    if path not in _LOGGED:
-        _LOGGED.add(path)
-        log.info("attention path: %s (on %s, bias: %s): %s", path, *facts)
+def _log_once(*facts: str) -> None:
+    if facts not in _LOGGED:
+        _LOGGED.add(facts)
+        log.info("attention path: %s (on %s, bias: %s): %s", *facts)
 
 
 _log_once._dynamo_marked_constant = True  # type: ignore[attr-defined]  # as bias_row_works

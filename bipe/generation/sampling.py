@@ -108,7 +108,8 @@ def generate(
     """
     require_sound(model, prompts, max_new, marker=marker, marks=marks, stop_ids=stop_ids)
     require(isinstance(sampling, Sampling | None), "Sampling(...) or None", sampling=sampling)
-    require(not isinstance(stop_strings, str), "a list of texts", stop_strings=stop_strings)
+    sound = not isinstance(stop_strings, str) and "" not in stop_strings
+    require(sound, "a list of texts that are not empty", stop_strings=stop_strings)
     if stop_strings and decode is None:
         raise ValueError("stop_strings need decode=, a function from ids to text")
     longest = max(map(len, prompts))

@@ -263,11 +263,11 @@ class Segmented:
         return super().generate(inputs, *rest, **kwargs)  # type: ignore[misc]
 
     def init_continuous_batching(self, *args: Any, **kwargs: Any) -> Any:
-        """Refuse what passes no marks, if the model reads them (also for generate_batch)."""
+        """Refuse it for models of ours and for those that read marks (also for generate_batch)."""
         if getattr(self.config, "bilevel", True):  # type: ignore[attr-defined]
             raise ValueError(
-                "generate_batch and continuous batching do not pass segment_marks: use generate(), "
-                "which takes rows that are padded on the left"
+                "generate_batch and continuous batching have a cache of their own and pass no "
+                "segment_marks: use generate(), which takes rows that are padded on the left"
             )
         return super().init_continuous_batching(*args, **kwargs)  # type: ignore[misc]
 

@@ -34,7 +34,10 @@ _LINE_END = re.compile(r"[\n\r\u2028\u2029]\s*+")
 _LABEL = re.compile(
     r"[*_#>\s-]*(?:(?:step|case|claim|part|lemma|theorem|proposition|corollary|fact|remark|example"
     r"|exercise|problem|question|solution|proof|answer|definition|goal|stage|subgoal|substep)"
-    r"(?: *\(?[\w.]{1,8}\)?)?|\(?(?:\d{1,3}(?:\.\d{1,3})*|[A-Za-z]|[ivxIVX]{1,5})\)?)"
+    # Its number; before a colon, any short word. "Problem solved." is a sentence.
+    r"(?: *\(?(?:\d[\w.]{0,7}|[a-z](?:\.?\d[\d.]{0,5})?|[ivx]{1,6}|[\w.]{1,8}(?=\)?[*_]*:)"
+    r"|one|two|three|four|five|six|seven|eight|nine|ten)\)?)?"
+    r"|\(?(?:\d{1,3}(?:\.\d{1,3})*|[A-Za-z]|[ivxIVX]{1,5})\)?)"
     r"[*_]*[.:)][*_]*",
     re.IGNORECASE,
 )
@@ -46,7 +49,8 @@ _GOES_ON, _PAUSES, _CLOSED = ",;:.)]}%", ",;:", ".!?*|`\u3002\uff01\uff1f"
 _SECTION = re.compile(
     r"#{1,6}[ \t]|\*\*[^*\n]{1,80}\*\*:?[ \t]{0,9}+\r?\n"
     r"|</?(?:think|thought|reasoning|answer)\w*>"
-    r"|\\(?:sub){0,2}section\b|[*_]{0,3}(?:step|case|part|phase|stage)[ \t]{1,2}\(?(?:\d|[A-Z]\b)",
+    r"|\\(?:sub){0,2}section\b"
+    r"|[*_]{0,3}(?:step|case|part|phase|stage)[ \t]{1,2}\(?(?:\d|(?-i:[A-Z])\b)",
     re.IGNORECASE,
 )
 _THOUGHT = re.compile(r"</(?:think|thought|reasoning|answer)\w*>\s*\Z")
@@ -208,7 +212,7 @@ def _is_label(text: str, start: int, end: int, *, line: bool) -> bool:
 class ChainOfThought(Stepwise):
     """Ends a segment at each line end and after each sentence; labels stay with their step."""
 
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
     lookahead = 1
     reader: ClassVar[type[Machine]] = _Steps
     level_names = ("step", "paragraph", "section")

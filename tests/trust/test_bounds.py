@@ -146,6 +146,9 @@ def test_tables_of_sentencepiece_and_nested_steps_count():
         require_bounded({"normalizer": {"type": "Sequence", "normalizers": [nested]}})
     require_bounded({"normalizer": charsmap(b"y" * 33)})
     require_bounded({"normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "_"}})
+    bytewise = {"type": "ByteLevel"}
+    with pytest.raises(DataError, match="up to 256 characters"):  # of a character of four bytes
+        require_bounded({"pre_tokenizer": {"type": "Sequence", "pretokenizers": [bytewise] * 4}})
     content = "y" * (MOST_GROWTH + 1)
     with pytest.raises(DataError):
         require_bounded(

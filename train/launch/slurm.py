@@ -34,8 +34,9 @@ from train.launch.sweeps.trials import Trial, check_trial, default_name
 from train.words import Words
 
 EXIT_LOST = 1
-_TIME = re.compile(r"\d+|(\d+-)?\d+:\d\d(:\d\d)?")
-_SIGNAL = re.compile(r"[A-Z0-9]+@\d+")
+_TIME = re.compile(r"\d+|\d+-\d+|(\d+-)?\d+:\d\d(:\d\d)?")
+_SEXAGESIMAL = 3600  # YAML reads 1:00:00 without quotes as this number
+_SIGNAL = re.compile(r"(USR1|TERM)@\d+")  # whose exit status `_end` knows
 _DROPPED = re.compile(r"[+~]*(launch|dry_run|command)[.=]")
 _LOOKS = 3  # in a row that must find no job in the queue: one may fail
 _JOB_NUMBER = re.compile(r"job (\d+)")
@@ -83,10 +84,15 @@ class Slurm:
                 raise ConfigError(f"launch.{name} must be above 0, was: {value}")
         for name, pattern, rule in (
             ("time", _TIME, "[DAYS-]HOURS:MINUTES:SECONDS, or minutes"),
-            ("signal", _SIGNAL, "a signal and seconds, such as USR1@120"),
+            ("signal", _SIGNAL, "USR1 or TERM and seconds, such as USR1@120"),
         ):
             if not pattern.fullmatch(str(getattr(self, name))):
                 raise ConfigError(f"launch.{name} must be {rule}, was: {getattr(self, name)!r}")
+        if isinstance(self.time, int) and self.time >= _SEXAGESIMAL:
+            raise ConfigError(
+                f"launch.time in minutes must be below {_SEXAGESIMAL}, was: {self.time}; in YAML, "
+                'put quotes around HOURS:MINUTES:SECONDS: time: "12:00:00"'
+            )
 
     def check(self, config: Config) -> None:
         """Raise ConfigError for devices or batches that contradict those of the job."""

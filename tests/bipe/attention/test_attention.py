@@ -249,3 +249,10 @@ def test_a_path_without_a_mask_takes_no_packed_rows_except_on_a_cpu(path, kind):
 def test_a_bias_of_another_kind_is_refused():
     with pytest.raises(TypeError, match=r"must be a Bias of bipe.bias.* was: Tensor"):
         inspect.unwrap(add_biases)(torch.zeros(1, 2, 4, 4))  # tests check types before
+
+
+def test_a_table_without_heads_is_refused():
+    ids = torch.arange(4)[None]
+    bias = TableBias(function=lambda q, k: -(q - k).float(), q_ids=ids, k_ids=ids)
+    with pytest.raises(ValueError, match=r"\[batch, head, query, key\], was: \[1, 4, 4\]"):
+        bias.dense(torch.float32)

@@ -166,6 +166,14 @@ def test_a_row_does_not_feel_its_neighbours(sampling):
         assert alone[row] == together[row]
 
 
+@pytest.mark.parametrize("scheme", ["flat_rope", "flat_alibi"])
+def test_padding_may_fill_the_first_chunks_of_a_row_without_marks(scheme):
+    model = small_decoder(scheme).double()
+    prompts = [draw(5, 14), draw(6, 3)]
+    together = generate(model, prompts, max_new=6, chunk=4)
+    assert together == [generate(model, [prompt], max_new=6)[0] for prompt in prompts]
+
+
 def test_the_same_seed_writes_the_same_and_another_does_not():
     model = small_decoder("flat_rope")
     one, again, other = (

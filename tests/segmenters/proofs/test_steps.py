@@ -119,6 +119,7 @@ let K = 'L';;""",
     ],
     segmenters.ChainOfThought(): [
         "Step 1: Add two and three. @@We get five.\n@@Step 2: Done. @@Step 3. Check it.",
+        "Problem solved. @@We now check it. @@Case closed. @@Step two. Go on. @@Part iv. Next.",
         "1. Assume it. @@Then go on.\n@@2. Stop.\n\n\n@@(c) Fine. @@IV. Finer.",
         "**Step 4:** Multiply. @@Case (b). None.\n@@Therefore x is big! @@So?",
         "x = 2\n@@y = x + 1\r\n@@z\u2028@@end",

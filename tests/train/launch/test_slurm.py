@@ -105,6 +105,8 @@ def test_without_slurm_nothing_is_begun(refused, bipe, monkeypatch):
     ("words", "told"),
     [
         (["launch.time=tomorrow"], "launch.time must be [DAYS-]HOURS:MINUTES:SECONDS"),
+        (["launch.time=43200"], 'quotes around HOURS:MINUTES:SECONDS: time: "12:00:00"'),
+        (["launch.signal=USR2@60"], "launch.signal must be USR1 or TERM and seconds, such as USR1"),
         (["launch.nodes=0"], "launch.nodes must be above 0, was: 0"),
         (["launch.devices=7"], "launch=slurm: rows.global_batch must be a multiple of rows.micro"),
         (["trainer.devices=2", "--dry-run"], "launch.devices=1; set launch.devices=2 and remove"),

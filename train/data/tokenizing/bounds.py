@@ -49,10 +49,10 @@ def in_one_line() -> Iterator[None]:
 
 
 def _growth(step: Mapping[str, Any]) -> float:
-    """Return how many characters a step makes of one, at most."""
+    """Return how many characters a step makes of one, at most; normal forms count as 1."""
     kind = step.get("type")
     if kind == "ByteLevel":
-        return 2.0  # each byte becomes a character
+        return 4.0  # each byte becomes a character
     if kind == "Replace":
         pattern, content = step.get("pattern") or {}, len(step.get("content") or "")
         if text := pattern.get("String"):
