@@ -27,7 +27,7 @@ UNSPACED = (
 SPACE = re.compile(r"\s*+")
 BLANK_LINES = re.compile(r"(?:[ \t]*+(?:\r\n?|\n))*+")
 # A line end with the blank lines below it.
-PARAGRAPH_END = re.compile(r"(?:\r\n?|\n)(?:[ \t]*+(?:\r\n?|\n))++")
+PARAGRAPH_END = re.compile(r"(?:\r\n?+|\n)(?:[ \t]*+(?:\r\n?|\n))++")
 
 
 def past(pattern: re.Pattern[str], text: str, place: int = 0, end: int = sys.maxsize) -> int:

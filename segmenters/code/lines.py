@@ -93,7 +93,7 @@ class Lines(Segmenter):
     language: str = "auto"
     fallback: bool = False
     prose: str | None = None
-    version: ClassVar[int] = 16
+    version: ClassVar[int] = 17
     unknown: ClassVar[str] = advice.LANGUAGE_UNKNOWN  # what is tallied then
 
     def __post_init__(self) -> None:

@@ -24,7 +24,7 @@ _ODD_SPACE = re.compile("[\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3
 _ODD_BYTES = bytes(32 if code in b"\0\x1a\x1c\x1d\x1e\x1f" else code for code in range(256))
 
 _IN_EXPANSION = re.compile(
-    rb"(\$\{\w++(?:\[[\w@*]{1,40}+\])?+)([%#/^,][^{}$\"'`\n\\]{1,99}+)(?=\})"
+    rb"(\$\{\w++(?:\[[\w@*]{1,40}+\])?+)([%#/^,][^{}$\"'`\r\n\\]{1,99}+)(?=\})"
 )
 _HEREDOC = re.compile(
     rb"(?<![<\w])(<<-?[ ]?(['\"])(\w{1,40}+)\2[^\n]*+\n)"
@@ -122,9 +122,9 @@ def _instead(macro: bytes, form: str) -> bytes:
     if form == "blank":
         return _WORD.sub(b" ", macro)
     space = 1 + len(macro[1:]) - len(macro[1:].lstrip())
-    name, end, more = macro[space:].partition(b"\n")
+    name, *more = re.split(rb"(?=[\r\n])", macro[space:], maxsplit=1)
     name = _KEYWORD + b"x" * (len(name) - len(_KEYWORD))
-    return macro[:space] + name + end + _WORD.sub(b" ", more)
+    return macro[:space] + name + _WORD.sub(b" ", b"".join(more))
 
 
 def _summed(match: re.Match[bytes]) -> bytes:

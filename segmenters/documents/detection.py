@@ -40,7 +40,7 @@ class Rule(NamedTuple):
 
 def detect(text: str) -> Detection | None:
     """Return the kind of a text and the rule that decided it; None for prose."""
-    head = text.removeprefix("\ufeff")[:_HEAD]
+    head = _head(text)
     if _is_line_without_signs(head) or _begins_as_prose(evidence := Evidence(head)):
         return None
     has_no_sign = evidence.unfenced is evidence and not table.ALL.may_match(evidence)
@@ -48,6 +48,12 @@ def detect(text: str) -> Detection | None:
         if (matched := when(evidence)) is not None:
             return Detection(kind, name, _shown(matched, evidence.text))
     return None
+
+
+def _head(text: str) -> str:
+    """Return the characters that are read, with line ends of one kind."""
+    head = text.removeprefix("\ufeff")[:_HEAD]
+    return head.replace("\r\n", "\n").replace("\r", "\n") if "\r" in head else head
 
 
 _SHOWN = 40  # characters of what matched
@@ -70,7 +76,7 @@ def looks_like(text: str) -> str | None:
 
 def kind_of_paper(text: str) -> str:
     """Return "markdown" for a paper that went through pandoc, else "latex"."""
-    head = text[:_HEAD]
+    head = _head(text)
     return "markdown" if _count(table.PANDOC, head) > _count(table.LATEX, head) else "latex"
 
 

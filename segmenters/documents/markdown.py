@@ -43,11 +43,11 @@ _QUOTED = re.compile(r"[ \t]*+>[ \t]?")
 _REST = re.compile(rf"[^\r\n]*+{EOL}")
 _INDENT = re.compile(r"[ \t]*+")
 _BLANK = re.compile(r"[ \t]*+(?:[\r\n]|\Z)")
-_BLANK_LINE = re.compile(r"(?:\r\n?|\n)[ \t]*+(?:\r\n?|\n)")
+_BLANK_LINE = re.compile(r"(?:\r\n?+|\n)[ \t]*+(?:\r\n?|\n)")
 _LANGUAGE = re.compile(r"\s*\{?\s*\.?([^\s{},]+)")
 _MATTER = re.compile(
-    r"---[ \t]*\n(?=[\w\"'-]+:)(?:(?!---)[^\n]*\n)*+---[ \t]*(?:\n|\Z)"
-    r"|(?P<toml>\+\+\+)[ \t]*\n(?:(?!\+\+\+)[^\n]*\n)*+\+\+\+[ \t]*(?:\n|\Z)"
+    r"---[ \t\r]*\n(?=[\w\"'-]+:)(?:(?!---)[^\n]*\n)*+---[ \t\r]*(?:\n|\Z)"
+    r"|(?P<toml>\+\+\+)[ \t\r]*\n(?:(?!\+\+\+)[^\n]*\n)*+\+\+\+[ \t\r]*(?:\n|\Z)"
 )
 # A table without outer bars is recognised by the row below its head.
 _DELIMITERS = re.compile(rf"[ \t]*+:?-+:?[ \t]*+(?:\|[ \t]*+:?-+:?[ \t]*+)++\|?[ \t]*+{EOL}")

@@ -57,7 +57,7 @@ class Mixed(Segmenter):
 
     format: str = "markdown"
     granularity: str = "physical"
-    version: ClassVar[int] = 6
+    version: ClassVar[int] = 7
     # Where a part ends depends on what closes it.
     lookahead = None
     level_names = LEVELS

@@ -21,7 +21,7 @@ from segmenters.prose import rules
 EOL = r"(?:\r\n?|\n|\Z)"
 # Spans are short; a bound keeps the time of hostile text linear.
 _SPAN = 300
-_WRAPPED = r"\n(?![ \t]*+\n)"  # a line end in a paragraph
+_WRAPPED = r"\n(?![ \t\r]*+\n)"  # a line end in a paragraph
 _VALUE = rf"\"[^\"<>]{{0,{_SPAN}}}+\"|'[^'<>]{{0,{_SPAN}}}+'|[^\s\"'<>`]++"
 _ATTRIBUTE = rf"\s++[\w:@-]{{1,60}}+(?:=(?:{_VALUE}))?+"
 _RAW = r"(?P<name>nowiki|code|tt|kbd|math)\b"

@@ -282,7 +282,7 @@ class Coq(Stepwise):
     """Ends a segment after each vernacular sentence, bullet and brace. Causal."""
 
     dialect: ClassVar[str] = "coq"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     # White space stays with the sentence before: the next visible character shows the cut.
     lookahead = 1
     reader: ClassVar[type[Machine]] = _CoqSteps

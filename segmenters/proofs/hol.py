@@ -164,6 +164,6 @@ class Hol(Stepwise):
     """Ends a segment after each declaration of HOL4 or HOL Light, and after each tactic."""
 
     dialect: ClassVar[str] = "hol"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     lookahead = _REACH
     reader: ClassVar[type[Machine]] = _Tactics

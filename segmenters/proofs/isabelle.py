@@ -125,7 +125,7 @@ class _Commands(Scanner):
 class Isabelle(Stepwise):
     """Starts a segment at each command of the outer syntax."""
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     dialect: ClassVar[str] = "isabelle"
 
     # A cut before a command needs all of it, and a period and a letter that make it a long name.

@@ -27,7 +27,7 @@ from segmenters.proofs.scanning import Scanner, told
 
 # Characters that are read of a step to find its word, and of the white space before it.
 _LONGEST, _GAP = 8192, 60
-_BLANK = re.compile(r"(?:\r\n?|\n)[^\S\r\n]{0,40}+(?:\r\n?|\n)\s*\Z")
+_BLANK = re.compile(r"(?:\r\n?+|\n)[^\S\r\n]{0,40}+(?:\r\n?|\n)\s*\Z")
 
 
 # Returns what the step text[start:end] begins, and how far the text was read for it. "lemma" and
@@ -317,6 +317,7 @@ def _sign_before(text: str, place: int) -> str:
 class Stepwise(Segmenter):
     """Base of the segmenters that read a text step by step, on three levels."""
 
+    version: ClassVar[int] = 2
     reader: ClassVar[type[Machine]]  # of the steps
     dialect: ClassVar[str] = ""  # a row of the table
     level_names = ("step", "lemma", "theory")

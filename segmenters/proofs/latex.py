@@ -67,7 +67,7 @@ _BEGINS = re.compile(
     r"(?P<section>^[ \t]*+\\(?:part|chapter|(?:sub){0,2}section)\*?[\[{])"
     r"|(?P<start>^[ \t]*+(?=\\(?:item|par|paragraph|begin\{(?!(?:equation|align|gather|array|cases"
     r"|split|aligned|[bpvBV]?matrix|multline|eqnarray|tabular)\*?\}))(?![A-Za-z])"
-    r"|\\begin\{))|(?P<blank>\n[ \t]*\n)",
+    r"|\\begin\{))|(?P<blank>\n[ \t\r]*\n)",
     re.MULTILINE,
 )
 _END = "\\end{"
@@ -85,7 +85,7 @@ _BEHIND_MARK = re.compile(
 class LaTeXProofs(Segmenter):
     """Ends a segment after each sentence, item, heading and environment, never inside a formula."""
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     lookahead = _LOOKAHEAD
 
     def versions(self) -> dict[str, str]:

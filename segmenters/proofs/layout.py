@@ -219,7 +219,7 @@ class _AgdaLines(_Lines):
 class Lean(Stepwise):
     """Starts a segment at each line that is a step. Causal: the first characters decide."""
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     dialect: ClassVar[str] = "lean"
 
     # The character after them distinguishes "| " and "_ " from |x| and _x.

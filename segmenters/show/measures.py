@@ -34,7 +34,7 @@ LINE_END, BLANK_LINE, WHITE_SPACE, NONE = "line end", "blank line", "white space
 _LINE_END = re.compile(r"\r\n?|\n")
 # Thai and Lao, Burmese, Khmer, kana, Han.
 _UNSPACED = re.compile(f"[{UNSPACED}]")
-_BLANK_LINES = re.compile(r"(?:\r\n?|\n)(?:[^\S\r\n]*(?:\r\n?|\n))+")
+_BLANK_LINES = re.compile(r"(?:\r\n?+|\n)(?:[^\S\r\n]*(?:\r\n?|\n))+")
 _BLANK_LINE = re.compile(r"\n[ \t]*\r?\n|\r[ \t]*\r")
 
 

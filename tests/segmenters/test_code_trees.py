@@ -109,6 +109,9 @@ def test_characters_beyond_ascii_do_not_move_cuts(language, head):
         ("javascript", "/* a\r\n b */\r\n|g();\r\n"),
         ("javascript", "/* a\r b */\r|g();\r"),
         ("cpp", "template <A_(\na), class B> int f();\n|int \u00e9;\n"),
+        # A lone carriage return in what a grammar must not see.
+        ("cpp", "template <A_(a,\r b), class B> int f();\n|int \u00e9;\n"),
+        ("bash", "a=\u00e9\n|echo ${x%%a\rb}\n|b\n"),
         # Brackets beyond any human depth are not parsed.
         ("javascript", "x = " + "(" * 5000 + "\n|" + ")" * 5000 + ";\n"),
         # A here-document that the text breaks off: the scanner, which nothing can stop, waits.

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from benchmarks.hostile_texts import samples
 from segmenters import (
     ArithmeticSteps,
     Auto,
@@ -43,7 +44,7 @@ from segmenters.prose.rules import sentence_ends
 from tests.segmenters.grammar import document
 from tests.segmenters.levels.test_levels import Verses
 from tests.segmenters.proofs.test_steps import LEVELS, MARKED, TEMPLATES
-from tests.segmenters.samples import plain, typed
+from tests.segmenters.samples import marked_in, plain, typed
 from tests.segmenters.texts import PIECES, any_text
 
 _TEXTS = int(os.environ.get("BIPE_FUZZ", "60"))  # of each segmenter
@@ -199,6 +200,22 @@ def test_a_rule_is_named_at_each_end(segmenter):
     for text in itertools.islice(texts_of(segmenter, seed=1), 12):
         rulings_of(segmenter, text)
     assert segmenter.why("") == []
+
+
+# Those of prose have rules of their own for lines of lists.
+SAMPLES = [
+    *((segmenter, text) for name, (segmenter, text) in samples().items() if name != "lists"),
+    *((Mixed(format=f), plain(t).replace("\r\n", "\n")) for f, t in marked_in("documents.txt")),
+    (Auto(), "---\ntitle: A. B\n---\nText. More\n"),
+    (Auto(), "| a | b. C |\n|---|---|\n| c | d |\n\nText\n"),
+]
+
+
+@pytest.mark.parametrize(("segmenter", "text"), SAMPLES, ids=repr)
+def test_line_ends_of_windows_move_no_cut(segmenter, text):
+    moved = np.cumsum([0, *(1 + (sign == "\n") for sign in text)])
+    windows = segmenter.levels(text.replace("\n", "\r\n"))
+    assert [[*moved[cuts]] for cuts in segmenter.levels(text)] == [*map(list, windows)]
 
 
 READERS = [
