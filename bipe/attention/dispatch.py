@@ -157,8 +157,12 @@ RULES = (
 def choose_attention(
     *, bias: Bias | None, q_at: Positions, k_at: Positions, path: Path = "auto"
 ) -> Attention:
-    """Return ``attend(q, k, v)``; raise ValueError for a path that cannot do what is asked."""
-    if path == "auto":
+    """Return ``attend(q, k, v)``; raise ValueError for a path that cannot do what is asked.
+
+    FlexAttention reads whole rows: the last queries of cached keys are as under "auto".
+    """
+    cached = q_at.document.shape != k_at.document.shape
+    if path == "auto" or (path == "flex" and cached):
         rule = choose_rule(_case(bias, q_at, k_at))
         name, reason = rule.path, rule.reason
     else:
@@ -174,7 +178,7 @@ def choose_attention(
             return functools.partial(eager_attention, bias=bias, allowed=allowed)
         return functools.partial(masked_attention, bias=bias, allowed=allowed)
     if name == "flex":
-        return choose_flex(bias=bias, at=_same(name, q_at, k_at))
+        return choose_flex(bias=bias, at=k_at)
     if name == "causal" and bias is not None:
         raise ValueError(f"attention path {name!r} supports no bias, got {type(bias).__name__}")
     if name in _LINEAR and not isinstance(bias, SeparableBias):
@@ -183,7 +187,11 @@ def choose_attention(
         raise ValueError(f"attention path {name!r} needs a table, got {bias!r}")
     if name == "chunked" and bias is None:
         raise ValueError("attention path 'chunked' needs a bias, got None")
-    _same(name, q_at, k_at)
+    if cached:
+        raise ValueError(
+            f"attention path {name!r} needs as many queries as keys, got "
+            f"{q_at.document.shape[1]} and {k_at.document.shape[1]}; set attention=auto to decode"
+        )
     if k_at.packed and k_at.document.device.type != "cpu":
         if name != "chunked" or bias is None:
             raise ValueError(
@@ -263,15 +271,6 @@ def bias_kind(bias: Bias | None) -> Kind:
         return "content"
     tables = LinearBias | TableBias | DistanceBias
     return "table" if all(isinstance(x, tables) for x in parts) else "other"
-
-
-def _same(name: str, q_at: Positions, k_at: Positions) -> Positions:
-    if q_at.document.shape != k_at.document.shape:
-        raise ValueError(
-            f"attention path {name!r} needs as many queries as keys, got "
-            f"{q_at.document.shape[1]} and {k_at.document.shape[1]}; set attention=auto to decode"
-        )
-    return k_at
 
 
 def _last_row(bias: Bias | None, q_at: Positions, k_at: Positions) -> Tensor | None:

@@ -60,7 +60,7 @@ class DataCollatorWithSegments:
                     f"an example needs input_ids or text, had: {', '.join(example) or 'nothing'}; "
                     "the Trainer removes text: set remove_unused_columns=False"
                 )
-            given = dict(self.tokenizer(example["text"]))
+            given = dict(self.tokenizer(example["text"])) | given
             if "segment_marks" not in given:
                 raise ValueError(
                     "tokenizer must be a SegmentingTokenizer with a segmenter (tokenizer.segmenter)"

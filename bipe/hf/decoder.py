@@ -139,7 +139,10 @@ class BipeForCausalLM(Segmented, PreTrainedModel, GenerationMixin):  # type: ign
     def _leave(self, _: Any, args: Any, kwargs: dict[str, Any], hidden: Tensor) -> Any:
         if args:  # `_enter` leaves some only where positions are given, as by our own code
             return hidden
-        return BaseModelOutputWithPast(last_hidden_state=hidden, past_key_values=_past(kwargs))
+        states, past = _states(kwargs, hidden), _past(kwargs)
+        return BaseModelOutputWithPast(
+            last_hidden_state=hidden, past_key_values=past, hidden_states=states
+        )
 
     def _inputs(
         self,
@@ -151,9 +154,10 @@ class BipeForCausalLM(Segmented, PreTrainedModel, GenerationMixin):  # type: ign
         use_cache: bool | None = None,
         segment_marks: Tensor | None = None,
         output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
         **_: Any,
     ) -> dict[str, Any]:
-        """Return the decoder's tokens, positions and cache."""
+        """Return the decoder's tokens, positions and cache, and where inputs of blocks go."""
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("exactly one of input_ids and inputs_embeds must be given")
         if output_attentions:
@@ -168,7 +172,10 @@ class BipeForCausalLM(Segmented, PreTrainedModel, GenerationMixin):  # type: ign
         cache = None if past_key_values is None else _Layers(past_key_values, at)
         self.model.attention = _PATHS[self.config._attn_implementation or "sdpa"]  # type: ignore[assignment]
         self.model.recompute = self.gradient_checkpointing and self.training
-        return {"tokens": inputs, "at": at[past:], "cache": cache}
+        if output_hidden_states is None:
+            output_hidden_states = self.config.output_hidden_states
+        states: list[Tensor] | None = [] if output_hidden_states else None
+        return {"tokens": inputs, "at": at[past:], "cache": cache, "inputs": states}
 
     @property
     def segmented(self) -> bool:
@@ -235,9 +242,9 @@ class BipeForCausalLM(Segmented, PreTrainedModel, GenerationMixin):  # type: ign
             use_cache=use_cache,
             segment_marks=segment_marks,
             output_attentions=output_attentions,
+            output_hidden_states=output_hidden_states,
         )
-        states: list[Tensor] | None = [] if output_hidden_states else None
-        hidden = self.model(inputs["tokens"], inputs["at"], cache=inputs["cache"], inputs=states)
+        hidden = self.model(**inputs)
         kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
         logits = self.model.head(hidden[:, kept])
         loss = None
@@ -249,14 +256,20 @@ class BipeForCausalLM(Segmented, PreTrainedModel, GenerationMixin):  # type: ign
             loss=loss,
             logits=logits,
             past_key_values=_past(inputs),
-            hidden_states=None if states is None else (*states, hidden),
+            hidden_states=_states(inputs, hidden),
         )
-        return output if return_dict is not False else output.to_tuple()
+        whole = self.config.return_dict if return_dict is None else return_dict
+        return output if whole else output.to_tuple()
 
 
 def _past(given: dict[str, Any]) -> Any:
     """Return the cache of transformers in the inputs of a decoder."""
     return getattr(given["cache"], "layers", None)
+
+
+def _states(given: dict[str, Any], hidden: Tensor) -> tuple[Tensor, ...] | None:
+    """Return the inputs of all blocks and the last hidden states, if they are asked for."""
+    return None if given["inputs"] is None else (*given["inputs"], hidden)
 
 
 class _Layers(Cache):

@@ -191,6 +191,7 @@ class Segmented:
         next_sequence_length: int | None = None,
         past_key_values: Any = None,
         attention_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
         segment_marks: Tensor | None = None,
         segmentation: Any = None,
         **kwargs: Any,
@@ -204,10 +205,11 @@ class Segmented:
             next_sequence_length=next_sequence_length,
             past_key_values=past_key_values,
             attention_mask=attention_mask,
+            inputs_embeds=inputs_embeds,
             **kwargs,
         )
-        past = cached(past_key_values)
-        total = past + inputs["input_ids"].shape[1]
+        new = inputs["input_ids"] if inputs["input_ids"] is not None else inputs["inputs_embeds"]
+        total = cached(past_key_values) + new.shape[1]
         # For a static cache the mask was made 4-D, from which padding cannot be read.
         inputs.pop("attention_mask", None)
         if attention_mask is not None:

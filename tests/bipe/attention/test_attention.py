@@ -28,7 +28,7 @@ KINDS = {
     "tables": (*TABLES, "many_pairs", "chain"), "chunked": ("bilevel", "many_pairs", "sum"),
     "flex": ("none", "linear", "pairs", "sum"),
 }  # fmt: skip
-NEED_ALL = ("chunked", "flex", "banded", "causal")
+NEED_ALL = ("chunked", "banded", "causal")
 FORWARD_ONLY = ("flex", "exact_banded")
 CASES = [(kind, path) for path, kinds in KINDS.items() for kind in kinds]
 # One row of biases and one without for what does not depend on the kind.
@@ -228,7 +228,7 @@ def test_the_private_operator_is_found_wherever_it_is_first_asked_for():
         ("causal", "linear", TIME, "'causal' supports no bias, got LinearBias"),
         *(
             (path, kind, 5, f"as many queries as keys, got 5 and {TIME}")
-            for path, kind in zip(NEED_ALL, ("flat", "flat", "linear", "none"), strict=True)
+            for path, kind in zip(NEED_ALL, ("flat", "linear", "none"), strict=True)
         ),
     ],
 )

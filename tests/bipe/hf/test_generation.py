@@ -90,6 +90,10 @@ def test_vectors_hidden_states_and_kept_logits():
     assert torch.equal(made.hidden_states[0][:, 0], vectors[:, 0] + scaled[0])
     torch.testing.assert_close(model.model.head(made.hidden_states[-1])[:, -2:], made.logits)
     assert model(IDS, return_dict=False)[0].shape == (2, 24, VOCABULARY)
+    model.config.output_hidden_states, model.config.return_dict = True, False
+    for called in (model, model.model):  # as they are configured
+        states = called(IDS, use_cache=False)[1]
+        torch.testing.assert_close(states[-1][:, -2:], made.hidden_states[-1][:, -2:])
     for wrong, reason in (
         ({}, "exactly one of input_ids and inputs_embeds"),
         ({"input_ids": IDS, "output_attentions": True}, "attention weights are never stored"),
@@ -127,6 +131,24 @@ def test_every_mode_is_the_uncached_generation(case, mode):
         made = case.model.generate(**case.batch, **how, **GREEDY)
         for row, expected in zip(made, case.expected, strict=True):
             assert torch.equal(row[-NEW:], expected[0, -NEW:])
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+def test_flex_attention_generates_on_from_a_cache():
+    expected = model_of("bipe_rope").generate(IDS, **GREEDY)
+    flexible = model_of("bipe_rope", attention="flex_attention")
+    assert torch.equal(flexible.generate(IDS, **GREEDY), expected)
+
+
+@pytest.mark.parametrize("kind", ["alibi", "llama_bipe_rope"])
+def test_vectors_are_continued_where_segments_do_not_count(kind):
+    model = model_of(kind)
+    model.config.bilevel = False
+    vectors, padding = model.get_input_embeddings()(IDS), torch.ones_like(IDS)
+    padding[0, :5] = 0
+    made = model.generate(inputs_embeds=vectors, attention_mask=padding, **GREEDY)
+    expected = model.generate(IDS, attention_mask=padding, **GREEDY)
+    assert torch.equal(made, expected[:, 24:])
 
 
 def test_a_cache_is_continued(case):

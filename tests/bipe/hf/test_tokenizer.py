@@ -99,6 +99,8 @@ class TestCollator:
         for key, value in given.items():
             assert torch.equal(by_text[key], value)
             assert torch.equal(by_ids[key], value)
+        own = [{"text": TEXTS[0], "labels": [-100] * len(self.examples[0]["input_ids"])}]
+        assert collate(own)["labels"].unique().tolist() == [-100]
 
     @pytest.mark.parametrize("side", ["left", "right"])
     def test_padded_rows_give_the_logits_of_each_alone(self, side):
