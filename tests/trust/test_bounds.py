@@ -165,11 +165,11 @@ def test_a_slow_expression_of_a_tokenizer_ends_in_one_line(tmp_path, bipe):
     spoken(pre_tokeniser=slow).save(str(path))
     text.write_text("a" * 60 + "b")
     tokenizer = LoadTokenizer(path=path, eos="<eos>").build()
-    with pytest.raises(DataError, match="cannot split this text") as error:
+    with pytest.raises(DataError, match="cannot encode this text") as error:
         tokenizer.encode_batch([text.read_text()])
     assert "\n" not in str(error.value) and "expressions" in str(error.value)
     status, told = bipe("segment", text, "--tokenizer", path)
-    assert status == 2 and "cannot split this text" in told
+    assert status == 2 and "cannot encode this text" in told
 
 
 def bombs():

@@ -35,16 +35,17 @@ def require_bounded(definition: Mapping[str, Any]) -> None:
 
 @contextmanager
 def in_one_line() -> Iterator[None]:
-    """Turn a panic of the library in the block into a DataError."""
+    """Turn an Exception or a panic of the library in the block into a DataError."""
     try:
         yield
     except BaseException as fault:
-        if type(fault).__name__ != "PanicException":  # of pyo3: it has no importable name
+        # A panic is of pyo3: it has no importable name.
+        if type(fault) is not Exception and type(fault).__name__ != "PanicException":
             raise
         raise DataError(
-            f"the tokenizer cannot split this text: {' '.join(str(fault).split())}. Simplify the "
-            "expressions of its pre_tokenizer and normalizer, or set "
-            "corpus.tokenizer.path to another one"
+            f"the tokenizer cannot encode this text: {' '.join(str(fault).split())}. Simplify the "
+            "expressions of its pre_tokenizer and normalizer, add the unknown piece of its model "
+            "to the vocabulary, or set corpus.tokenizer.path to another one"
         ) from None
 
 

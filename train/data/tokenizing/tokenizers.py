@@ -131,6 +131,10 @@ class Tokenizer:
         if not all(map(self._cut_exactly, SAMPLES)):
             self.places = None
         self.spelling = spelling(self._definition, self.fast.get_vocab())
+        self._apart = self._special.copy()  # ids whose texts are placed by offsets
+        if self.spelling is not None and self.spelling.before is not None:
+            # A space is put before what follows an added token, not before that itself.
+            self._apart[[token["id"] for token in self._definition["added_tokens"]]] = True
         if self.spelling is not None and not self._table_agrees():
             self.spelling = None
         fault = offset_fault(self.fast, self._definition)
@@ -246,8 +250,8 @@ class Tokenizer:
         if self.spelling.ascii_only:
             exact = exact & np.array([*map(str.isascii, contents)], dtype=bool)
         ends = np.cumsum(counts)
-        if self._special[ids].any():
-            hits = np.searchsorted(ends, np.flatnonzero(self._special[ids]), side="right")
+        if self._apart[ids].any():
+            hits = np.searchsorted(ends, np.flatnonzero(self._apart[ids]), side="right")
             exact[hits] = False
         doubtful = [part for part, sound in zip(parts, exact.tolist(), strict=True) if not sound]
         others = iter(self._by_offsets(doubtful))

@@ -161,6 +161,7 @@ class LoadTokenizer:
             return fast.id_to_token(prepared)
         if self.bos == "none":
             return None
+        fast.no_padding()  # it may be on the left
         encoding = fast.encode("x")
         put_before = encoding.tokens[0] if encoding.special_tokens_mask[:1] == [1] else None
         if not (piece := _token_of(_config(file), "bos_token") or put_before):

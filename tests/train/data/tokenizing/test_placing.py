@@ -59,6 +59,14 @@ def test_tokens_are_placed_as_a_walk_over_characters_places_them(name, in_small_
     law()
 
 
+@pytest.mark.parametrize("name", ["gpt2_prefix", "metaspace_always", "fallback_whole_always"])
+def test_a_space_is_put_behind_added_tokens_not_before_them(name):
+    fast = tokenizers.Tokenizer.from_str(kind(name).to_str())
+    fast.add_tokens(["<x>"])
+    ((_, anchors),) = Tokenizer(fast=fast, eos="</s>").encode_batch(["<x><x>The"])
+    assert anchors[:3].tolist() == [0, 3, 6]
+
+
 any_characters = st.lists(
     st.one_of(st.sampled_from(FRAGMENTS), st.characters(exclude_categories=["Cs"])), max_size=20
 ).map("".join)

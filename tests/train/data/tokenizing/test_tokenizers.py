@@ -12,7 +12,7 @@ import tiktoken
 import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import AddedToken, normalizers
+from tokenizers import AddedToken, models, normalizers, pre_tokenizers
 from tokenizers.processors import TemplateProcessing
 
 from segmenters import Sentences
@@ -213,6 +213,26 @@ def test_what_is_no_tokenizer_is_refused(tmp_path, files, options, told):
         LoadTokenizer(**{**options, "path": tmp_path / options.get("path", name)}).build()
 
 
+@pytest.mark.parametrize(
+    "model",
+    [models.BPE(unk_token="?"), models.WordPiece(unk_token="?"), models.Unigram([("x", 0.0)])],
+)
+def test_an_unknown_piece_that_the_vocabulary_lacks_is_named(model):
+    fast = tokenizers.Tokenizer(model)
+    fast.pre_tokenizer = pre_tokenizers.Metaspace()
+    fast.add_special_tokens(["</s>"])
+    with pytest.raises(DataError, match="add the unknown piece of its model to the vocabulary"):
+        Tokenizer(fast=fast, eos="</s>")
+
+
+def test_an_unknown_piece_is_not_needed_where_all_bytes_are_known():
+    definition = json.loads(kind("llama").to_str())
+    definition["model"]["unk_token"] = "?"
+    fast = tokenizers.Tokenizer.from_str(json.dumps(definition))
+    ((ids, _),) = Tokenizer(fast=fast, eos="</s>").encode_batch(["a\U0001f600"])
+    assert fast.decode(ids) == " a\U0001f600"
+
+
 def test_documents_end_as_in_the_prepared_data_of_the_folder(tmp_path):
     """Whoever reads prepared data again finds the end that was chosen, known spelling or not."""
     fast = kind("gpt2")
@@ -364,6 +384,7 @@ def test_a_token_behind_texts_begins_none(files, tmp_path):
         fast.post_processor = TemplateProcessing(
             single=single, special_tokens=[("<s>", fast.token_to_id("<s>"))]
         )
+        fast.enable_padding(direction="left", length=9, pad_token="<|endoftext|>")
         fast.save(str(tmp_path / "tokenizer.json"))
         source = LoadTokenizer(path=tmp_path, bos="document")
         if bos is None:
