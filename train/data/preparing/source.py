@@ -180,6 +180,7 @@ class Corpus:
             readers[name] = source.documents.keyed(keys)
             try:
                 readers[name].check()
+                keys = f"corpus.sources.{name}.filters: "
                 for filter in source.filters:
                     filter.step()
             except DataError as fault:

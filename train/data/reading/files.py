@@ -288,9 +288,10 @@ class JSONL(Rows, Encoded):
     def _wide(self, file: File) -> str | None:
         """Return the name of UTF-16 or UTF-32, whose lines do not end with a byte of their own."""
         with opened(file) as stored:
-            detected = wide_encoding(stored.read(_HEAD), whole=False)
+            head = stored.read(_HEAD)
         names = (name for name in names_of(self.encoding) if name.lower().startswith(_WIDE))
-        return detected or next(names, None)
+        # In these the brackets and quotes of JSON have zero bytes.
+        return wide_encoding(head, whole=False) or (next(names, None) if 0 in head else None)
 
     def parse(self, line: Decoded, *, where: str, id: str) -> Document | Bad | None:
         """Return the document of a line; None for an empty line."""
@@ -354,7 +355,7 @@ class CSV(Rows, Encoded):
         tabs = ".tsv" in file.name.lower()
         delimiter = self.delimiter or ("\t" if tabs else self._frequent_delimiter(text))
         rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-        number = 1
+        number = 0
         try:
             for number, row in enumerate(rows, start=1):
                 where = f"{file}, row {number}"

@@ -5,6 +5,7 @@ by them. A compressed file can only be read from its start: each piece unpacks a
 lines, which costs little next to tokenizing.
 """
 
+import codecs
 import io
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
@@ -82,8 +83,11 @@ def lines_of(
             raise
 
 
+# What cannot be decoded becomes no UTF-8, and is replaced and counted there.
+codecs.register_error("bipe.lost", lambda fault: ("\udcff", fault.end))  # type: ignore[attr-defined]
+
+
 def _recoded(stored: IO[bytes], encoding: str) -> Iterator[bytes]:
-    # What cannot be decoded becomes no UTF-8, and is replaced and counted there.
-    with io.TextIOWrapper(stored, encoding, errors="surrogateescape", newline="\n") as text:
+    with io.TextIOWrapper(stored, encoding, errors="bipe.lost", newline="\n") as text:
         for line in text:
-            yield line.encode("utf-8", "surrogatepass")
+            yield line.encode("utf-8", "surrogateescape")

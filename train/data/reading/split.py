@@ -135,7 +135,10 @@ def for_few(split: Split, reader: Reader) -> Split:
 def _nearest(split: Split, ids: list[str], wanted: list[str]) -> Split:
     """Return the split whose salt draws the numbers nearest to its shares, each at least one."""
     numbers = {name: max(1, round(getattr(split, name) * len(ids))) for name in wanted}
-    shares = {name: max(getattr(split, name), n / len(ids)) for name, n in numbers.items()}
+    shares, left = dict[str, Any](), 1.0
+    for name, number in numbers.items():
+        shares[name] = min(left, max(getattr(split, name), number / len(ids)))
+        left -= shares[name]
     salted = [replace(split, **shares, salt=f"{split.salt}{n or ''}") for n in range(_SALTS)]
 
     def distance(drawn: Split) -> int:

@@ -10,6 +10,7 @@ import io
 import lzma
 import re
 import sys
+import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
@@ -86,12 +87,14 @@ def listed(path: str, *, pattern: str, keys: str = "") -> list[File]:
     if place.is_file():
         return (
             _in_archive(path, pattern, keys)
-            if place.suffix == ".zip"
+            if suffix(path) == ".zip"
             else [_local(place, place.name)]
         )
     folder = place.is_dir()
     if not folder and not has_magic(path):
         raise DataError(f"{keys}path={path}: there is no such file or folder{near(path)}")
+    if folder:
+        _require_glob(pattern, keys)
     matched = place.glob(pattern) if folder else map(Path, glob(path, recursive=True))  # noqa: PTH207
     files = sorted(file for file in matched if file.is_file())
     if not files:
@@ -103,6 +106,15 @@ def listed(path: str, *, pattern: str, keys: str = "") -> list[File]:
     return [
         _local(file, file.relative_to(place).as_posix() if folder else file.name) for file in files
     ]
+
+
+def _require_glob(pattern: str, keys: str) -> None:
+    parts = pattern.split("/")
+    if not parts[0] or any("**" in part and part != "**" for part in parts):
+        raise DataError(
+            f'{keys}pattern must be a glob of paths in the folder, such as "**/*.txt" (any folder) '
+            f"or *.txt, was: {pattern!r}"
+        )
 
 
 def _local(path: Path, name: str) -> File:
@@ -197,6 +209,7 @@ def _stored(path: str, name: str, entry: dict[str, Any]) -> File:
 def _matching(files: list[File], path: str, *, root: str, pattern: str, keys: str) -> list[File]:
     from fsspec.utils import glob_translate
 
+    _require_glob(pattern, keys)
     inside = [replace(file, name=file.name.removeprefix(root).lstrip("/")) for file in files]
     matches = re.compile(glob_translate(pattern)).match
     matching = [file for file in inside if matches(file.name)]
@@ -233,16 +246,19 @@ def raw(file: File) -> Iterator[IO[bytes]]:
     from fsspec.core import url_to_fs
 
     first, chained, outer = file.path.partition("::")
-    if chained and first.startswith("zip://"):
-        system, inside = _archive(outer, _state(outer)), first.removeprefix("zip://")
-    else:
+    if not (chained and first.startswith("zip://")):
         system, inside = url_to_fs(file.path)
-    with system.open(inside, "rb") as stored:
-        if chained and first.startswith("zip://"):
-            packed = int(system.info(inside).get("compress_size") or 0)
-            yield bounded(stored, packed=packed, where=str(file))
-        else:
+        with system.open(inside, "rb") as stored:
             yield stored
+        return
+    system, inside = _archive(outer, _state(outer)), first.removeprefix("zip://")
+    packed = int(system.info(inside).get("compress_size") or 0)
+    try:
+        with system.open(inside, "rb") as stored:
+            yield bounded(stored, packed=packed, where=str(file))
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as fault:  # also: encrypted
+        detail = f"cannot be unpacked: {fault}"
+        raise Bad(where=str(file), rule="cut short", detail=detail) from None
 
 
 def bounded(unpacked: Any, *, packed: int, where: str) -> IO[bytes]:

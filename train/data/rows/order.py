@@ -101,7 +101,7 @@ def _counts(node: _Side | int, rows: Integers) -> list[tuple[int, int]]:
 def _whole(weights: Sequence[float | Fraction]) -> list[int]:
     """Return weights as whole numbers with a sum of at most _LARGEST_SUM."""
     # As written: 0.1 is a tenth, not the binary fraction nearest to it.
-    exact = [Fraction(repr(w)) if isinstance(w, float) else Fraction(w) for w in weights]
+    exact = [Fraction(repr(float(w))) if isinstance(w, float) else Fraction(w) for w in weights]
     scale = math.lcm(*(weight.denominator for weight in exact))
     whole = [int(weight * scale) for weight in exact]
     common = math.gcd(*whole)

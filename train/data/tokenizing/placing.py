@@ -76,8 +76,8 @@ def spelling(definition: Mapping[str, Any], vocabulary: Mapping[str, int]) -> Sp
         if writing[0]["add_prefix_space"]:
             before = "byte_level"
     elif _spaces_are_marked(marking, writing):
-        if (unknown := unknown_piece(definition)) in vocabulary:
-            special.append(vocabulary[unknown])
+        if (unknown := vocabulary.get(unknown_piece(definition) or "")) is not None:
+            special.append(unknown)
         table = ByteTable.from_sentencepiece(vocabulary, special=special, verbatim=verbatim)
         if _PREPENDS in marking:
             before = "always"

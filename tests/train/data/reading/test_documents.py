@@ -16,16 +16,16 @@ from segmenters import Auto, Coq, Given, Lines, Mixed, Sentences
 from segmenters.places import without_surrogates
 from tests.train.data.corpora import as_lines, write_rows
 from train.data.preparing.engines import Slurm
-from train.data.preparing.source import Corpus, Datatrove, Length
+from train.data.preparing.source import Corpus, Datatrove, Length, Source
 from train.data.reading import files
 from train.data.reading.corpora import PackageCode
-from train.data.reading.documents import Document, unwrap
+from train.data.reading.documents import Document, Reader, unwrap
 from train.data.reading.encodings import decode
 from train.data.reading.files import CSV, JSONL, TextFiles
 from train.data.reading.hub import HuggingFace
 from train.data.reading.parquet import Parquet
 from train.data.reading.repositories import Repositories
-from train.data.reading.split import Split
+from train.data.reading.split import Split, for_few
 from train.data.tokenizing.vocabulary import TrainBPE
 from train.disk.manifest import SPLITS
 from train.errors import DataError
@@ -117,13 +117,15 @@ FAULTS = [
     ("a.csv", b"text", JSONL, {"path": "a.csv", "on_bad": "skip"}, "a.csv:1: .*Set corpus=csv"),
     ("a.csv", b"text", Parquet, {"path": "a.csv", "on_bad": "skip"}, "Set corpus=csv"),
     ("a.jsonl", LINE * 2, CSV, {"path": "a.jsonl"}, "Set corpus=jsonl"),
-    ("a.csv", b'text\n"open', CSV, {}, "not CSV after row"),
+    ("a.csv", b'text\n"open', CSV, {}, "not CSV after row 0"),
     ("a.csv", b"body\nOne.\n", CSV, {}, "there are: body. Set text_key or id_key to"),
     ("a.csv", b"one;two\n1;2\n", CSV, {}, "text_key=text is not a field; there are: one, two"),
     ("a.csv", b'one\n"{}"\n', CSV, {"text_key": "one.two"}, "one holds text, of which JSON is"),
     ("a.JSONL.gz", b"{}", TextFiles, {"pattern": "a.JSONL.gz"}, "set corpus=jsonl and"),
     ("c.parquet", b"{}", TextFiles, {"pattern": "*.parquet"}, "set corpus=parquet and"),
     ("x", b"", TextFiles, {}, r"no file in it matches pattern=\*\*/\*\.txt"),
+    ("x", b"", TextFiles, {"pattern": "**.txt"}, r"pattern must be a glob .*, was: '\*\*\.txt'"),
+    ("x", b"", TextFiles, {"pattern": "/x"}, "pattern must be a glob of paths in the folder"),
     ("x", b"", TextFiles, {"path": "nowhere"}, "nowhere: there is no such file or folder"),
     ("x", b"", TextFiles, {"path": "*.txt"}, "no file matches this glob"),
 ]
@@ -159,6 +161,17 @@ def test_short_lines_are_read_as_long_ones(tmp_path, monkeypatch, options):
     monkeypatch.setattr(files, "_SHORT_LINE", 0)
     again = [str(each) if isinstance(each, Exception) else each for each in reader.read()]
     assert read == again and len(read) > len(lines)
+
+
+class Kept(Reader):
+    """A reader of documents that are there."""
+
+    def __init__(self, kept):
+        super().__init__()
+        object.__setattr__(self, "kept", kept)
+
+    def read(self):
+        return iter(self.kept)
 
 
 TEXT = TextFiles(path="x")
@@ -199,6 +212,15 @@ def test_what_cannot_be_asked_is_refused(make, options, told):
     with pytest.raises(DataError, match=told):
         made = make(**NEEDED.get(make, {}) | options)
         made.step() if make is Datatrove else made.check()
+
+
+def test_a_filter_that_is_none_is_named_by_its_key(tmp_path):
+    (tmp_path / "a.txt").write_text("x")
+    source = Source(
+        documents=TextFiles(path=tmp_path), segmenter=Lines(), filters=[Datatrove(filter="No")]
+    )
+    with pytest.raises(DataError, match=r"^corpus\.sources\.x\.filters: filter must be one of"):
+        Corpus(sources={"x": source}, tokenizer=TrainBPE()).completed(limit=None)
 
 
 def test_the_name_of_a_file_may_be_any_bytes(tmp_path):
@@ -280,6 +302,14 @@ def test_the_delimiter_of_a_table_is_the_one_that_gives_the_text(tmp_path, delim
         csv.writer(table, delimiter=delimiter).writerows(rows)
     (found,) = CSV(path=tmp_path / "a.csv", text_key="my text").read()
     assert found.text == rows[1][1]
+
+
+@given(validation=st.floats(0.1, 0.9), number=st.integers(10, 19))
+def test_few_documents_are_drawn_whatever_the_shares(validation, number):
+    named = [Document(text=".", kind="prose", id=str(each), source="") for each in range(number)]
+    asked = Split(validation=validation, test=1 - validation, within="auto")
+    drawn = for_few(asked, Kept(named))
+    assert {drawn.of(each.id) for each in named} == {"validation", "test"}
 
 
 @given(

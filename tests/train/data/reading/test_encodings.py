@@ -141,6 +141,22 @@ def test_lines_of_another_encoding_need_its_name(tmp_path):
     assert [each.encoding for each in found] == ["", "cp1252", ""]
 
 
+def test_a_wide_encoding_is_taken_where_it_fits_and_what_it_lacks_is_counted(tmp_path):
+    line = '{"text": "Andr\xe9"}\n'
+    (tmp_path / "a.jsonl").write_bytes(line.encode())
+    (tmp_path / "b.jsonl").write_bytes(line.encode("utf-16-le"))
+    found = [*JSONL(path=tmp_path, encoding=["auto", "utf-16-le"])]
+    assert [each.text for each in found] == ["Andr\xe9"] * 2
+    for name in ("utf-16", "utf-32"):
+        (tmp_path / "b.jsonl").write_bytes((line * 9).encode(name)[:-1])  # cut short
+        read = [*JSONL(path=tmp_path / "b.jsonl", on_bad="skip").read()]
+        assert [type(each).__name__ for each in read] == ["Document"] * 8 + ["Bad"]
+    lone = (line * 9).encode("utf-16").replace(b"r\0", b"\0\xd8", 1)
+    (tmp_path / "b.jsonl").write_bytes(lone)
+    (one, *_) = JSONL(path=tmp_path / "b.jsonl", max_broken=1)
+    assert (one.text, one.replaced) == (f"And{REPLACEMENT}\xe9", 1)
+
+
 @pytest.mark.parametrize("name", ["utf-16", "utf-16-be", "utf-32-le", "cp1251", "utf-8"])
 @pytest.mark.parametrize("packed", [False, True])
 def test_lines_and_tables_are_decoded_whatever_the_piece(tmp_path, monkeypatch, name, packed):

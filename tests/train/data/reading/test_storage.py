@@ -141,6 +141,15 @@ def test_files_in_a_zip_archive(tmp_path, rows):
     assert texts_of(chained) == [row["text"] for row in rows[:30]]
     with pytest.raises(DataError, match=r"no file in it matches pattern=\*\*/\*\.txt"):
         TextFiles(path=archive).check()
+    shouted = archive.rename(tmp_path / "A.ZIP")
+    assert len(texts_of(JSONL(path=shouted))) == len(rows)
+    broken = bytearray(shouted.read_bytes())
+    broken[broken.index(b"text")] ^= 1
+    archive.write_bytes(broken)
+    with pytest.raises(DataError, match=r"deep/a\.jsonl::.*cannot be unpacked: Bad CRC-32"):
+        list(JSONL(path=archive))
+    left = [*JSONL(path=archive, on_bad="skip").read()]
+    assert [type(each).__name__ for each in left].count("Bad") == 1 and len(left) > 1
     archive.write_bytes(b"PK")
     with pytest.raises(DataError, match="not a zip archive"):
         JSONL(path=archive).check()

@@ -153,7 +153,7 @@ def test_any_weights_are_kept_to_one_part_in_two_thousand_million(weights, numbe
 
 def test_decimals_are_what_they_say():
     assert Deal([0.6, 0.25, 0.15]).weights == [12, 5, 3]
-    assert Deal([0.1, 0.2]).weights == [1, 2]
+    assert Deal([np.float64(0.1), 0.2]).weights == [1, 2]
     assert Deal([1e-12, 1.0]).weights[0] == 1  # too small to keep: still read
 
 
