@@ -223,7 +223,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How much a trial may hold. tokens: of the whole context. count: tokens of each text."""
+    """How much a trial may hold. tokens: of the context behind its opening. count: of each text."""
 
     tokens: int
     count: Callable[[Sequence[str]], list[int]]
@@ -278,7 +278,8 @@ def trial(
     draw: Draw,
 ) -> Trial | None:
     """Return one trial of `length` tokens; None if they have no room for it."""
-    draft = kind.draft(draw, Room(tokens=length, count=hay.texts.count, candidates=candidates))
+    left = length - len(hay.texts.tokenizer.opening)
+    draft = kind.draft(draw, Room(tokens=left, count=hay.texts.count, candidates=candidates))
     if draft is None:
         return None
     lay = _among_hay if draft.needles else _in_lines

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 
 from segmenters import anchors_from_offsets, mark
-from tests.train.evals.probes.conftest import SEGMENTERS, hay_for, haystack, prose
+from tests.train.evals.probes.conftest import PHRASES, SEGMENTERS, hay_for, haystack, prose
+from train.data.tokenizing.tokenizers import Tokenizer
+from train.data.tokenizing.vocabulary import TrainBPE
 from train.evals.probes.kinds import KINDS
 from train.evals.probes.trials import Draw, Room, Texts, trial
 
@@ -106,6 +108,16 @@ def test_a_question_is_answered_by_one_passage_of_many(hay, texts):
         assert words <= {f" {other[place]}" for other in told} and len(words) == 10
         asked.add(place)
     assert asked == {1, 2, 3}
+
+
+def test_a_token_that_opens_documents_takes_its_room():
+    text = f"{prose(200)}\n{PHRASES}\n" * 3
+    built = TrainBPE(vocab_size=700, special_tokens=("<s>",)).build(lambda _: [text])
+    begins = Tokenizer(fast=built.fast, eos=built.eos, bos="<s>")
+    hay = hay_for(Texts(tokenizer=begins, segmenter=SEGMENTERS["newline"]))
+    for seed in range(30):
+        found = made("niah_needles", hay, length=512, seed=seed)
+        assert len(found.tokens) == 512 and found.tokens[0] == begins.opening[0]
 
 
 def test_numbers_without_a_statement_are_nowhere_in_the_context(texts):
