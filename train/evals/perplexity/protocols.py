@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from train.errors import ConfigError
+from train.errors import ConfigError, as_config_error
 
 _NOWHERE = -1
 
@@ -184,7 +184,7 @@ class LastK(Protocol):
 
     def __post_init__(self) -> None:
         if not 1 <= self.last <= self.length:
-            raise ConfigError(f"last must be from 1 to {self.length} tokens, was: {self.last}")
+            raise ValueError(f"last must be from 1 to {self.length} tokens, was: {self.last}")
 
     def windows(self, ends: Sequence[int]) -> list[Window]:
         windows = []
@@ -277,7 +277,10 @@ class Yarn(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """A protocol by name, and its numbers in tokens; stride, last: None for half a training row."""
+    """A protocol by name, and its numbers in tokens.
+
+    stride, last: None for half a training row, or half of shorter texts.
+    """
 
     protocol: str
     stride: int | None = None
@@ -286,21 +289,22 @@ class Choice:
 
     def at(self, length: int, *, row_length: int) -> Protocol:
         """Return the protocol at a length of context; row_length: of the training of the model."""
-        half = max(1, row_length // 2)
+        half = max(1, min(row_length, length) // 2)
         stride = half if self.stride is None else self.stride
-        match self.protocol:
-            case Windows.name:
-                return Windows(length=length, row_length=row_length)
-            case Sliding.name:
-                return Sliding(length=length, stride=stride)
-            case LastK.name:
-                return LastK(length=length, last=half if self.last is None else self.last)
-            case FullContext.name:
-                return FullContext()
-            case BipeBlocks.name:
-                return BipeBlocks(length=length)
-            case Yarn.name:
-                return Yarn(length=length, stride=stride, start_token=self.start_token)
+        with as_config_error("evaluate."):
+            match self.protocol:
+                case Windows.name:
+                    return Windows(length=length, row_length=row_length)
+                case Sliding.name:
+                    return Sliding(length=length, stride=stride)
+                case LastK.name:
+                    return LastK(length=length, last=half if self.last is None else self.last)
+                case FullContext.name:
+                    return FullContext()
+                case BipeBlocks.name:
+                    return BipeBlocks(length=length)
+                case Yarn.name:
+                    return Yarn(length=length, stride=stride, start_token=self.start_token)
         raise ConfigError(f"protocol must be one of {', '.join(PROTOCOLS)}, was: {self.protocol!r}")
 
 
@@ -327,7 +331,7 @@ def _sliding(ends: Sequence[int], *, length: int, stride: int) -> list[Window]:
 
 def _require_stride(stride: int, length: int) -> None:
     if not 1 <= stride <= length:
-        raise ConfigError(
+        raise ValueError(
             f"stride must be from 1 to the {length} tokens of text in a window, since tokens "
             f"between windows would not be read, was: {stride}"
         )

@@ -106,14 +106,20 @@ def test_the_averages_differ_where_windows_do():
     assert protocols.Yarn(length=4, stride=1).averages(losses) == {"mean_of_windows": 3.0}
     assert protocols.LastK(length=4, last=1).averages(losses) == {"mean_of_documents": 3.0}
     assert perplexity(1e6) == math.inf and perplexity(1.0) == pytest.approx(math.e)
-    for kind, options in (
-        (protocols.Sliding, {"stride": 9}),
-        (protocols.Sliding, {"stride": 0}),
-        (protocols.Yarn, {"stride": 8, "start_token": 1}),
-        (protocols.LastK, {"last": 9}),
+    for name, options in (
+        ("sliding", {"stride": 9}),
+        ("sliding", {"stride": 0}),
+        ("yarn", {"stride": 8, "start_token": 1}),
+        ("last_k", {"last": 9}),
     ):
-        with pytest.raises(ConfigError, match="must be from 1 to"):
-            kind(length=8, **options)
+        with pytest.raises(ConfigError, match=r"evaluate\.(stride|last) must be from 1 to"):
+            protocols.Choice(protocol=name, **options).at(8, row_length=8)
+
+
+@pytest.mark.parametrize("name", protocols.PROTOCOLS)
+def test_numbers_that_are_not_set_fit_texts_shorter_than_a_row(name):
+    choice = protocols.Choice(protocol=name, start_token=1)
+    assert choice.at(512, row_length=2048) == choice.at(512, row_length=512) or name == "windows"
 
 
 NOTES = {
