@@ -5,8 +5,8 @@ perplexities, sums for trials and problems, else arithmetic. Arms are compared s
 runs of one seed have the same batches and initial weights.
 
 Only numbers of one measurement (protocol, documents, scored tokens) are compared: of each measure
-of a source and task, that which most lines of a figure have, and of those the newest. The others
-are `apart`.
+of a source, or of a task in whatever source, that which most lines of a figure have, and of those
+the newest. The others are `apart`.
 """
 
 import math
@@ -119,9 +119,9 @@ class Results:
         """Return one row per arm and place, the mean with its interval; also means over depths."""
         rows = self.table[self.table.number.isna() & self.table.arm.isin(self.looks)]
         evaluated = self._evaluated[rows.index]
-        trained, rows = rows[~evaluated], rows[evaluated]
-        sizes = [dict(part.groupby("arm").label.nunique()) for part in (trained, rows)]
-        parts = (trained, pd.concat([rows, over_depths(rows)]))
+        parts = [rows[~evaluated], rows[evaluated]]
+        sizes = [dict(part.groupby("arm").label.nunique()) for part in parts]
+        parts = [pd.concat([part, over_depths(part)]) for part in parts]
         means = pd.concat(map(over_seeds, parts, sizes), ignore_index=True)
         return means.assign(apart=~compared(means))
 
@@ -241,7 +241,9 @@ def compared(means: pd.DataFrame) -> pd.Series:
     There is a figure of plain models, one of the variants of each model, and one of steps.
     """
     shown = pd.Series(True, index=means.index)
-    figures = means.assign(varied=means.arm.where(means.variant != "", ""), live=means.step.notna())
+    figures = _by_figure(means)
+    figures = figures.assign(varied=means.arm.where(means.variant != "", ""),
+                             live=means.step.notna())  # fmt: skip
     by = ["measure", "task", "source", "varied", "live"]
     for _, rows in figures.groupby(by, sort=False):
         if rows.measurement.nunique() > 1:
@@ -249,11 +251,16 @@ def compared(means: pd.DataFrame) -> pd.Series:
     return shown
 
 
+def _by_figure(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return rows with the source of their figure: that of a task shows it in any source."""
+    return rows.assign(source=rows.source.where(rows.task == "", ""))
+
+
 def choices_of(means: pd.DataFrame, table: pd.DataFrame) -> list[Choice]:
     """Return what figures hold several measurements of; table: the rows of single runs."""
     by, choices = ["measure", "task", "source"], []
     table = table[table.measure.isin(_NAMED)]
-    means, table = (rows_at(rows, variant="", step=None) for rows in (means, table))
+    means, table = (_by_figure(rows_at(rows, variant="", step=None)) for rows in (means, table))
     for names, runs in table.groupby(by, sort=False):
         place = dict(zip(by, names, strict=True))
         rows = rows_at(means, **place)

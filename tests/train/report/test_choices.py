@@ -9,10 +9,11 @@ from itertools import product
 import pytest
 
 from benchmarks import seeds
-from tests.train.report.conftest import run
+from tests.train.report.conftest import probe, run
 from tests.train.report.test_sections import shown
 from train.evals.rows import FILE, Journal, Row
 from train.fit.checkpoints import Place
+from train.report.content import Figure
 from train.report.load import load
 from train.report.sections import section_of
 
@@ -164,6 +165,31 @@ def test_rows_of_older_versions_are_told_apart_by_protocol_documents_and_tokens(
     cells = results.cells("perplexity")
     assert (set(cells.arm) != {"RoPE", "ALiBi"}) == apart == bool(results.choices)
     assert sorted(cells[cells.arm == "RoPE"].length) == [512, 1024]
+
+
+def test_a_task_in_another_text_is_another_measurement_also_while_training(tmp_path):
+    places = []
+    for bilevel, sources in ((False, ("books", "web")), (True, ("web",))):
+        one = run("RoPE", bilevel)
+        one.rows = []
+        journal = Journal(one.write(tmp_path / one.name) / FILE)
+        for source, step in product(sources, (None, 100)):
+            share = 0.75 if source == "books" else 0.25
+            rows = [
+                replace(row, source=source, step=step, measurement=f"10 trials in {source}")
+                for row in probe("passkey", [[share, 0.5]], lengths=(512,), depths=(0.0, 1.0))
+            ]
+            journal.append(f"{source} {step}", rows, name=f"{step} passkey in {source}")
+        places.append(Place.of(tmp_path / one.name))
+    results = load(places)
+    found = results.cells("accuracy", task="passkey", depth=None)
+    assert found.value.tolist() == [0.375, 0.375]
+    assert (
+        "accuracy, passkey: compared by 10 trials in web (RoPE, BiPE-RoPE); apart: 10 trials in "
+        "books (RoPE)"
+    ) in shown(results, "summary")
+    live = [block for block in section_of(results, "live").blocks if isinstance(block, Figure)]
+    assert [cell.text for row in live[0].table.rows for cell in row[1:]] == ["38%", "38%"]
 
 
 def test_lengths_that_score_other_tokens_have_no_line_and_no_ratio(make):

@@ -279,6 +279,8 @@ def test_the_claim_of_figure_1_is_in_numbers():
     for told in ("62.5", "0.987", "0.023", "0.021", "75.0%", "< (less-than sign)"):
         assert told in cells, told
     assert "512 or more" in made.drawings[1].svg()
+    again = list(growth(counted(), counted()["sources"]))  # drawn on this page already
+    assert len(made.drawings) == 2 and sum(isinstance(block, Figure) for block in again) == 1
     (nothing,) = growth(None)
     assert nothing.text.startswith("Not counted yet")
 

@@ -26,7 +26,7 @@ SECTIONS: dict[str, Callable[[Results], Iterable[Block]]] = {
     "training": exhibits.training,
     "live": exhibits.live,
     "segments": data.segments,
-    "growth": lambda results: data.growth(results.growth),
+    "growth": lambda results: data.growth(results.growth, results.sources),
     "account": account.account,
     "published": published.published,
 }

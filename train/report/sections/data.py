@@ -4,6 +4,7 @@ import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from segmenters.wording import counted
@@ -95,8 +96,13 @@ def _drawn(text: str) -> Iterator[tuple[str, bool]]:
             yield piece, False
 
 
-def growth(counts: Mapping[str, Any] | None) -> Iterator[Block]:
-    """Show growth, distances, distributions and separators, or that nothing was counted."""
+def growth(
+    counts: Mapping[str, Any] | None, drawn: Mapping[str, Any] = MappingProxyType({})
+) -> Iterator[Block]:
+    """Show growth, distances, distributions and separators, or that nothing was counted.
+
+    drawn: the sources whose distributions are on the page already.
+    """
     if counts is None or not counts["sources"]:
         yield Words(note("growth", "nothing"))
         return
@@ -115,7 +121,7 @@ def growth(counts: Mapping[str, Any] | None) -> Iterator[Block]:
     yield Figure(chart, _growth(sources))
     for name, source in sources.items():
         if source["by_document_length"]:
-            yield from _source(name, source, counts["segment_edges"])
+            yield from _source(name, source, counts["segment_edges"], drawn.get(name, {}))
 
 
 def _growth(sources: Mapping[str, Any]) -> Table:
@@ -135,13 +141,18 @@ def _growth(sources: Mapping[str, Any]) -> Table:
     return Table(head, rows, note=text, title=note("growth", "title"))
 
 
-def _source(name: str, source: Mapping[str, Any], edges: Sequence[float]) -> Iterator[Block]:
-    drawing = _histograms(f"growth_{name}", name, edges, source["by_document_length"])
+def _source(
+    name: str, source: Mapping[str, Any], edges: Sequence[float], drawn: Mapping[str, Any]
+) -> Iterator[Block]:
+    buckets, table = source["by_document_length"], _distances(source["distance"])
     segmenter = str(source["segmenter"].get("segmenter", "")).rpartition(".")[2]
     single = percent(source["tokens_per_segment"]["share_of_length_1"], 1)
     yield Heading(name)
     yield Words(f"Cut by {segmenter}; {single} of the segments have one token.")
-    yield Figure(drawing, _distances(source["distance"]))
+    if buckets == drawn.get("by_document_length"):
+        yield table
+    else:
+        yield Figure(_histograms(f"growth_{name}", name, edges, buckets), table)
     if source["separators"]:
         yield _separators(name, source["separators"])
 
