@@ -82,6 +82,13 @@ def test_a_run_that_is_finished_or_held_by_a_process(run):
     assert found.next == "wait"
 
 
+def test_a_loss_that_is_not_a_number_is_null_in_json(run, capsys):
+    (run / runs.METRICS).write_text("step,loss\n1,nan\n")
+    assert main(["status", "--json", str(run)]) == 0
+    (state,) = json.loads(capsys.readouterr().out)
+    assert (state["loss"], state["checkpoint"]) == (None, 2)
+
+
 def test_a_model_that_was_changed_is_damaged(run, capsys):
     finish(run)
     model = run / runs.MODEL

@@ -224,6 +224,12 @@ def test_a_fault_of_a_file_of_predictions_is_found(tmp_path, text, told):
         check_submission(tmp_path / "none.json")
 
 
+def test_a_file_of_another_task_than_that_of_the_ids_is_not_taken_for_right(tmp_path):
+    (path := tmp_path / "preds.json").write_text('{"a": "x"}')
+    _, faults = check_submission(path, ids={"qmsum": ["a"]})
+    assert faults == ["task preds: no ids to compare with, only of qmsum; set task"]
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [

@@ -17,7 +17,7 @@ from train.data.rows.loader import collate
 from train.data.rows.packing import Rows
 from train.data.rows.sets import DataSets
 from train.data.store.verify import data_faults
-from train.errors import DataError
+from train.errors import ConfigError, DataError
 from train.tasks.scrolls.encoding import Counts, Truncation, counts_of
 from train.tasks.scrolls.examples import Example, Part
 from train.tasks.scrolls.prepared import OUTPUT_LEVEL, prepare_examples
@@ -110,9 +110,9 @@ def test_examples_that_teach_nothing_are_refused_by_name():
         list(strict.prompts([example("a" * 26)]))
     with pytest.raises(DataError, match=r"example x: .* the output 4 .*: 1 and 5"):
         list(strict.examples([example("a", reference="abcde")]))
-    with pytest.raises(DataError, match="set row_length to more than 1008"):
+    with pytest.raises(ConfigError, match="set row_length to more than 1008"):
         Truncation(row_length=512, output=1000, last=7)
-    with pytest.raises(DataError, match="output_tokens must be at least 1"):
+    with pytest.raises(ConfigError, match=r"task\.output_tokens must .*task\.last_tokens"):
         Truncation(row_length=512, output=0)
 
 

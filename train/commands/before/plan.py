@@ -299,7 +299,7 @@ def _refusals(config: Config, command: str, devices: Numbers) -> Iterator[str]:
         try:
             Truncation(row_length=config.row_length, output=task.output_tokens,
                        last=task.last_tokens)  # fmt: skip
-        except DataError as refusal:
+        except ConfigError as refusal:
             yield f"the run would be refused: {refusal}"
 
 

@@ -6,6 +6,7 @@ also while they are written, and loads no torch. Exit status: 0, or 2 if there i
 
 import datetime
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -29,11 +30,19 @@ def main(words: Words) -> None:
         raise RunError(f"{missing}: there is no such folder")
     states = [state for place in places for state in find_states(place, verify=words.has("verify"))]
     if words.has("json"):
-        print(json.dumps([asdict(state) for state in states], indent=1, allow_nan=False))
+        print(json.dumps([*map(_plain, states)], indent=1, allow_nan=False))
     elif states:
         _show(states)
     else:
         print(f"no runs or prepared data in {', '.join(map(str, places))}")
+
+
+def _plain(state: State) -> dict[str, Any]:
+    """Return the fields of a state; a loss that is not finite is None, as strict JSON asks."""
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in asdict(state).items()
+    }
 
 
 def _show(states: Sequence[State]) -> None:

@@ -26,7 +26,7 @@ from segmenters.wording import counted
 from train.data.reading.documents import grouped
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.disk.manifest import plain
-from train.errors import DataError
+from train.errors import ConfigError, DataError
 from train.tasks.scrolls.examples import Example
 
 OnLong = Literal["cut", "error"]
@@ -74,14 +74,12 @@ class Truncation:
 
     def __post_init__(self) -> None:
         if self.output < 1 or self.last < 0:
-            raise DataError(
-                f"output_tokens must be at least 1 and last_tokens at least 0, were: {self.output} "
-                f"and {self.last}"
+            raise ConfigError(
+                "task.output_tokens must be at least 1 and task.last_tokens at least 0, were: "
+                f"{self.output} and {self.last}"
             )
-        if self.on_long not in ("cut", "error"):
-            raise DataError(f"on_long must be cut or error, was: {self.on_long}")
         if self.first < 1:
-            raise DataError(
+            raise ConfigError(
                 f"row_length must have room for {self.last} last tokens of the prompt, "
                 f"{self.output} of the output, its end, and some of the document, was: "
                 f"{self.row_length}; set row_length to more than {self.row_length - self.first}, "
@@ -99,9 +97,9 @@ class Truncation:
         return self.first + self.last
 
     def refuse_large_output(self) -> None:
-        """Raise DataError if outputs have more than half of a row, which prompts need."""
+        """Raise ConfigError if outputs have more than half of a row, which prompts need."""
         if self.output > (half := self.row_length // 2):
-            raise DataError(
+            raise ConfigError(
                 f"task.output_tokens must be at most half of row_length ({half}), since the prompt "
                 f"is in the same row, was: {self.output}; set row_length={2 * self.output} or "
                 f"more, or task.output_tokens={max(1, half // 2)}"

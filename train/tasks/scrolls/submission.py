@@ -54,8 +54,8 @@ def check_submission(
 ) -> Checked:
     """Check a file of predictions: encoding, form, types, and ids against those expected.
 
-    path: JSON of one task, or CSV of all. ids: per task; None: only the form is checked. task: of a
-    JSON file; default: the name of the file.
+    path: JSON of one task, or CSV of all. ids: per task; None: only the form is checked; a JSON
+    file must be of one of these tasks. task: of a JSON file; default: the name of the file.
     """
     try:
         text = path.read_bytes().decode("utf-8")
@@ -67,6 +67,12 @@ def check_submission(
     contents, faults = _table(text) if whole else _object(text, task=task or path.stem)
     if whole and not faults:
         faults = list(_tasks(contents))
+    if not whole and ids is not None:
+        faults += [
+            f"task {name}: no ids to compare with, only of {', '.join(ids)}; set task"
+            for name in contents
+            if name not in ids
+        ]
     for name, predictions in contents.items():
         expected = (ids or {}).get(name)
         faults += [
