@@ -13,6 +13,7 @@ from bipe import DecoderConfig
 from bipe.encodings import ALiBi, Bilevel, NoPE, RoPE
 from train.cli import main
 from train.commands.explain.curves import curves
+from train.commands.explain.laws import laws
 from train.commands.explain.parts import parts_of
 
 NAMES = sorted(path.stem for path in (Path(conf.__path__[0]) / "encoding").glob("*.yaml"))
@@ -55,9 +56,64 @@ def test_a_module_is_found_beside_its_yaml(explain, tmp_path, monkeypatch):
     assert said.startswith("Turned, for") and "Turns as RoPE does" in said
 
 
+WRONG = """
+import torch
+from bipe.bias import RowBias, TableBias
+from bipe.encodings import Encoding
+
+
+class Smoothed(Encoding):
+    def embed(self, x, ids):
+        return x + x.cumsum(1)
+
+
+class Ahead(Encoding):
+    def embed(self, x, ids):
+        return x + x.flip(1)
+
+
+class Even(Encoding):
+    def bias(self, q_ids, k_ids):
+        def table(q, k):
+            return (k % 2 + 0.0 * q)[:, None]
+
+        return TableBias(function=table, q_ids=q_ids, k_ids=k_ids)
+
+
+class Headless(Encoding):
+    def bias(self, q_ids, k_ids):
+        return TableBias(function=lambda q, k: k - 1.0 * q, q_ids=q_ids, k_ids=k_ids)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "broken"),
+    [
+        ("Smoothed", {"packed": "BROKEN", "cached": "BROKEN"}),
+        ("Ahead", {"causal": "BROKEN", "packed": "BROKEN", "cached": "BROKEN"}),
+        ("Even", {"relative": "BROKEN"}),
+        ("Headless", dict.fromkeys(("forward",), "FAILS")),
+    ],
+)
+@pytest.mark.parametrize("bilevel", [False, True])
+def test_a_law_that_an_encoding_breaks_is_named(name, broken, bilevel, tmp_path, monkeypatch):
+    (tmp_path / "wrong_laws.py").write_text(WRONG)
+    monkeypatch.syspath_prepend(tmp_path)
+    encoding = {"_target_": f"wrong_laws.{name}"}
+    if bilevel:
+        rope = {"_target_": "bipe.encodings.RoPE", "head_width": 8}
+        encoding = {"_target_": "bipe.encodings.Bilevel", "intra": rope, "inter": encoding}
+    sizes = {"vocab_size": 9, "width": 32, "n_layer": 2, "n_head": 4, "mlp_width": 8}
+    said = laws(DecoderConfig(**sizes, encoding=encoding), allowed=("bipe.", "wrong_laws."))
+    found = [line.split(": ")[:2] for line in said]
+    assert {law: what.split()[0] for law, what in found if what != "holds"} == broken
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_encoding_is_explained_without_data(name, explain, tmp_path):
     said = explain(f"encoding={name}")
+    assert "  causal: holds\n  packed: holds\n  cached: holds\n" in said
+    assert "BROKEN" not in said and "FAILS" not in said
     assert said.isascii() and "None" not in said.replace("=None", "")
     assert re.search(r"\d{4}\.\d{4,5}", said)  # a source
     assert "hook " in said and "parameters: " in said

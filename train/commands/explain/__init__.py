@@ -25,6 +25,7 @@ from segmenters.wording import counted
 from train.commands.explain import text
 from train.commands.explain.costs import costs, paths
 from train.commands.explain.curves import curves
+from train.commands.explain.laws import laws
 from train.commands.explain.parts import about_far, parts_of, together
 from train.config import Config, encoding_name
 from train.config.decoders import decoder_of
@@ -63,7 +64,14 @@ def explain(config: Config, *, study: str, options: Mapping[str, str]) -> None:
         served = [*paths(scheme, lengths=lengths, path=path)]  # may be refused, before a word
         far = [list(text.far(*pair)) for pair in about_far(scheme)]
         said = [f"{name}, for {counted(decoder.n_layer, 'layer')} with {heads}"]
-        for lines in (*map(text.part, parts), *far, ["cost", *text.indented(costly)]):
+        kept = [*laws(decoder, allowed=allowed)]
+        head = "laws, tried with random weights"
+        for lines in (
+            *map(text.part, parts),
+            *far,
+            [head, *text.indented(kept)],
+            ["cost", *text.indented(costly)],
+        ):
             said += ["", *lines]
         for head, lines in served:
             said += [f"attention, {head}", *text.indented(lines)]
