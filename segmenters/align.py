@@ -237,8 +237,8 @@ class ByteTable:
         ids do not decode to the text.
         """
         index = np.asarray(ids, dtype=np.int64)
-        if index.size and not 0 <= index.min() <= index.max() < len(self.lengths):
-            raise ValueError(f"ids must be below {len(self.lengths)}, was: {index.max()}")
+        if (wrong := index[(index < 0) | (index >= len(self.lengths))]).size:
+            raise ValueError(f"ids must be from 0 to {len(self.lengths) - 1}, was: {wrong[0]}")
         lengths = self.lengths[index]
         if (lengths < 0).any():
             raise ValueError(f"ids must be in the vocabulary, was: {index[lengths < 0][0]}")

@@ -200,7 +200,8 @@ class BoundMachine(Machine):
         return self.start
 
     def anchored(self, place: int) -> list[int]:
-        if self.bound.unit == "characters":
+        # A token of a character that is cut off already is none of this segment.
+        if self.bound.unit == "characters" or place < self.start:
             return []
         self.anchors.append(place)
         return self._advance(known=self._known())

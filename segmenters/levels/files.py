@@ -51,7 +51,8 @@ class Repository(Derived):
         if self.files:
             return self
         whole = {"path": name, "start": 0, "body": 0, "meta": meta or {}}
-        files: list[Any] = [*(meta or {}).get(FIELD, [whole])]
+        stated = (meta or {}).get(FIELD)
+        files: list[Any] = [whole] if stated is None else [*stated]
         _require_places(files, len(text))
         ends = [*(file["start"] for file in files[1:]), len(text)]
         choices = []
@@ -98,7 +99,7 @@ class Repository(Derived):
         return only.level_machine(level) if level < len(only.level_names) else Never()
 
     def _only(self) -> Segmenter:
-        if len(self.files) > 1:
+        if len(self.files) > 1 or any(body for _, body, _ in self.files):
             raise self.refusal("file boundaries are known only for a whole document")
         return self.files[0][2] if self.files else self.of
 

@@ -21,6 +21,8 @@ from inspect import signature
 from itertools import takewhile
 from typing import Any, ClassVar, Literal, get_args
 
+import numpy as np
+
 from segmenters.base import Meta, Segmenter, SegmenterError
 from segmenters.checks import require_choice, require_type
 from segmenters.places import SPACE, past
@@ -146,7 +148,7 @@ class Called(_Stated):
         except Exception as fault:  # whatever the function raises
             raise SegmenterError(f"{self.function}: {type(fault).__name__}: {fault}") from fault
         if isinstance(value, str):
-            value = value.splitlines()
+            value = value.split("\n")
         return self._places(value, text, self.function)
 
 
@@ -187,6 +189,7 @@ def _leaves(value: Any, depth: int, said: str, *, form: Form) -> Iterator[tuple[
     for inner in value:
         inner = inner["text"] if isinstance(inner, Mapping) and "text" in inner else inner
         inner = getattr(inner, "text", inner)
+        inner = inner.tolist() if isinstance(inner, np.ndarray) else inner
         if depth:
             first = True
             for leaf, opens in _leaves(inner, depth - 1, said, form=form):

@@ -288,7 +288,7 @@ def _separator(segment: str) -> str:
     space = segment[len(shown) :]
     if shown and not shown[-1].isalnum():
         return visible(shown[-1])
-    lines = len(_LINE_END.findall(space)) if len(space) > 1 else space.count("\n")
+    lines = len(_LINE_END.findall(space))
     if lines:
         return BLANK_LINE if lines > 1 or not shown else LINE_END
     return NONE if shown else WHITE_SPACE

@@ -46,7 +46,7 @@ Flags = npt.NDArray[np.bool_]
 _FLAGS = ("closes", "takes", "passes", "opens", "guards", "spaces")
 # A plain word before the piece; what may close a segment (the first that does is used); and a word
 # that starts one.
-_BEFORE, _CLOSERS, _AFTER = "It was written", (".", "\n", " =", " $."), " Next"
+_BEFORE, _CLOSERS, _AFTER = "It was written", (".", "\n", " =", " $.", ";"), " Next"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -113,8 +113,8 @@ class IdTable:
         Raises ValueError for an id outside the table.
         """
         index = np.asarray(ids, dtype=np.int64)
-        if index.size and not 0 <= index.min() <= index.max() < len(self.opens):
-            raise ValueError(f"ids must be below {len(self.opens)}, was: {index.max()}")
+        if (wrong := index[(index < 0) | (index >= len(self.opens))]).size:
+            raise ValueError(f"ids must be from 0 to {len(self.opens) - 1}, was: {wrong[0]}")
         marks = np.zeros(index.shape, dtype=np.uint8)
         if not index.size:
             return marks
@@ -142,7 +142,7 @@ class IdTable:
         segmenter needs all of them are left out. Raises ValueError without a segmenter or tokens.
         """
         by = by or self.segmenter
-        if by is None:
+        if by is None or not self.pieces:
             raise ValueError("the table has no segmenter: measure one made by compile")
         wrong = tokens = left_out = 0
         for text in texts:
@@ -258,5 +258,5 @@ def _as_word(piece: bytes) -> bytes:
 def _pushed(online: Online, piece: str | bytes) -> tuple[Online, bool]:
     """Return the state after a piece, and whether a segment started in it."""
     twin = online.copy()
-    marks = twin.push(piece) or twin.provisional()
+    marks = twin.push(piece) + twin.provisional()
     return twin, bool(marks[-1] & SEGMENT)

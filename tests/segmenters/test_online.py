@@ -14,6 +14,7 @@ from segmenters import (
     Coq,
     Isabelle,
     Lines,
+    Mizar,
     Newline,
     Sentences,
     mark,
@@ -154,6 +155,11 @@ def test_a_sentence_ends_by_two_neighbours():
     assert marks(" Dr", ".", " He") == [3, 0, 0]
     assert marks(".\n", '"', "He", " left") == [3, 2, 0, 0]
     assert marks(" D", "r", ".", " He") == [3, 0, 0, 2]  # what ids cannot know
+
+
+def test_a_segment_that_ends_later_than_its_tokens_are_read_is_seen():
+    table = IdTable.compile([" x", ";", " thus"], Mizar())
+    assert table.marks([0, 1, 2, 1, 0]).tolist() == [3, 0, 2, 0, 2]
 
 
 def test_the_disagreement_is_measured_and_printed_and_told_apart():

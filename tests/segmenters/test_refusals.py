@@ -79,8 +79,10 @@ REFUSED = [
     *((lambda id=id: HOLES.anchors("a", [id]), f"ids must be .*, was: {id}") for id in (-1, 9)),
     (lambda: HOLES.anchors("ab", [0, 1]), "ids must be in the vocabulary, was: 1"),
     (lambda: ByteTable.from_vocabulary({"\u2581the": 3}), r"piece '(\\u2581|.)the' \(id 3\)"),
-    (lambda: SEPARATED.marks([1, 4]), "ids must be below 4, was: 4"),
-    (lambda: SEPARATED.measured(["a"], lambda text: [1]), "the table has no segmenter"),
+    *((lambda id=id: SEPARATED.marks([1, id]), f"ids must be from 0 to 3, was: {id}")
+      for id in (-1, 4)),
+    *((lambda by=by: SEPARATED.measured(["a"], lambda text: [1], by=by), "has no segmenter")
+      for by in (None, Newline())),
     (lambda: IdTable.compile([b"\n"], Newline()).measured([], len), "at least one token"),
     # While text is written.
     (lambda: Pattern(ends="a").machine(), "works during generation.*it needs the whole text"),

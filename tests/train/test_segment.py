@@ -100,6 +100,8 @@ def test_statistics_count_lengths_and_separators():
     assert facts["rates"] == {".": 1.0, "blank line": 0.5, "none": None}
     assert sum(facts["histogram_of_words"].values()) == 4
     assert list(facts["histogram_of_words"])[:4] == ["0-1", "2", "3-4", "5-8"]
+    windows = statistics(cut_of("a\r\n\r\nb\rc\r", Lines()))
+    assert windows["rates"] == {"line end": 0.75, "blank line": 1}
     assert statistics(cut_of(""))["segments"] == 0
 
 

@@ -61,6 +61,10 @@ def test_a_document_without_files_is_one_and_can_be_followed():
     with pytest.raises(ValueError, match="only for a whole document"):
         several.machine()
     assert Levels(of=one, keep=["file"]).around(several).cut("a\nb").tolist() == [0, 2, 3]
+    headed = one.choose(text="a\nb", meta={"files": [{"path": "a", "start": 0, "body": 1}]})
+    with pytest.raises(ValueError, match="only for a whole document"):
+        headed.machine()
+    assert one.choose(text="a\nb", meta={"files": None}).cut("a\nb").tolist() == [0, 2, 3]
 
 
 @pytest.mark.parametrize(

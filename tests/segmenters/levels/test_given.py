@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 import yaml
 from hypothesis import given
@@ -149,10 +150,17 @@ def test_sentences_are_read_as_libraries_return_them():
     assert method.cut("ab c d").tolist() == [0, 3, 5, 6]
     option_first = Called(function=f"{HERE}:lines", options={"language": ";"})
     assert option_first.cut("ab;c;d").tolist() == [0, 2, 3, 4, 5, 6]
+    assert option_first.cut("a;b\x0cc\u2028d").tolist() == [0, 1, 2, 7]
     rows = Given(field="s").choose(text="a. b.", meta={"s": [{"text": "a."}, {"text": "b."}]})
     assert rows.cut("a. b.").tolist() == [0, 3, 5]
     with pytest.raises(SegmenterError, match="no attribute 'parts'"):
         Called(function=f"{HERE}:Pipeline", method="__call__", take="parts").cut("a")
+
+
+@pytest.mark.parametrize("spans", [np.array([[0, 2], [3, 5]]), [np.array([0, 2]), (3, 5)]])
+def test_spans_may_be_rows_of_numpy(spans):
+    chosen = Given(field="s", form="spans").choose(text="a. b.", meta={"s": spans})
+    assert chosen.cut("a. b.").tolist() == [0, 3, 5]
 
 
 def test_spacy_is_called_by_its_recipe():

@@ -112,6 +112,14 @@ def test_marks_of_every_level_come_with_the_tokens(segmenter, text, seed):
     assert found + online.finish() == mark(anchors, levels).tolist()
 
 
+def test_special_tokens_count_in_the_segment_that_they_follow():
+    segmenter, pieces = Levels(of=Newline(), longest="2 tokens"), ("ab", "", "", "", "c", "d")
+    anchors = anchors_from_offsets("abcd", [(0, 2), *[(2, 2)] * 3, (2, 3), (3, 4)])
+    online = Online(segmenter=segmenter)
+    found = [one for piece in pieces for one in online.push(piece)] + online.finish()
+    assert found == mark(anchors, segmenter.levels_of_tokens("abcd", anchors)).tolist()
+
+
 @pytest.mark.parametrize("segmenter", IN_TOKENS, ids=repr)
 @given(text=TEXTS, seed=st.integers(0, 99))
 def test_no_segment_has_more_tokens_than_the_bound(segmenter, text, seed):
