@@ -112,7 +112,7 @@ class Sentences(Segmenter):
     next_word: bool = False
     fallback: bool = False
     line_ends: str = WRAPPED
-    version: ClassVar[int] = 14
+    version: ClassVar[int] = 15
     level_names = ("sentence", "paragraph", "section")
 
     def __post_init__(self) -> None:

@@ -62,7 +62,7 @@ BEFORE_NAME = _list("before")
 BOUND_BEFORE, BOUND_END, BOUND_NUMBER = _bound("before"), _bound("end"), _bound("number")
 MAY_END = _list("end") - (BEFORE_NAME - BOUND_BEFORE.keys())
 BEFORE_NUMBER, BEFORE_ORDINAL = _list("number"), _list("ordinal")
-AFTER = {word: _list(word) for word in ("al", "sig", "es", "med", "ex")}
+AFTER = {word: _list(word) for word in ("al", "sig", "es", "med", "ex", "n\u00e1m")}
 # Firms and states, and the capitals after them that rather start a sentence ("The", "It").
 NAMED, STARTING = _list("named"), frozenset("BHITWY")
 LABELS = _list("label")

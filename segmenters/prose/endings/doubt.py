@@ -165,8 +165,9 @@ class Doubt:
 
     @Asked
     def languages(self) -> frozenset[str]:
-        """Return the languages that the text shows."""
-        return languages(self.text, self.start)
+        """Return the languages that the text shows, without a capital word before the signs."""
+        title = len(self.raw) if self.raw[:1].isupper() else 0
+        return languages(self.text, self.start - title)
 
     def shows(self, pattern: re.Pattern[str]) -> bool:
         """Return whether the next word may be read, and fits the pattern."""

@@ -36,9 +36,13 @@ _PLAIN = frozenset(
 )
 # The first letters of German abbreviations of two words: "z. B.", "v. Chr.".
 _ABBREVIATED = frozenset(("zB", "uU", "iA", "oB", "vC", "nC", "iV", "iR", "dR", "uA"))
+# In these, "i" or "o" is a word at an end.
+_SAYING_I = frozenset(("tr", "no", "da", "sv"))
 # An initial and a name; a capital or number within a sentence.
 _NAMED = re.compile(r"(?<!\w)[A-Z]\. ?(?:[A-Z]\. ?)*([A-Z][a-z]+)")
 _PROPER = re.compile(r"(?<=\s)[^\W\d_a-z]\w|\d")
+# A number and the sign of a unit: "at 37 C. It", not "in 1990 K. Roe".
+_MEASURED = re.compile(r"[+\u2212-]?\d{1,3}(?:[.,]\d+)?[CFKVW]")
 COUNTED = re.compile(r".*\d|[IVXLC]+")
 
 
@@ -236,7 +240,7 @@ LETTER: Table = (
     ),
     Rule(
         "German abbreviation of two words",
-        lambda d: d.before + d.following in _ABBREVIATED,
+        lambda d: d.before + d.following in _ABBREVIATED and not d.speaks(_SAYING_I),
         lambda d: _symbols(d.text, max(0, d.start - _WINDOW), d.start - 1, d.before)[0],
     ),
     Rule(
@@ -274,7 +278,7 @@ LETTER: Table = (
     Rule(
         "initial behind a name or number",
         lambda d: not (d.before.isascii() and d.bare_previous.islower()),
-        False,
+        lambda d: d.upper and d.enough and bool(_MEASURED.fullmatch(d.bare_previous + d.before)),
     ),
     Rule("initial or symbol", otherwise, BEHIND_SMALL_WORD),
 )

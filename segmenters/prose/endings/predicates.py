@@ -184,18 +184,18 @@ _CLOSED = re.compile("[\u00bb\u201c\u201d]")
 
 
 def _is_turn(doubt: Doubt) -> bool:
-    """Return whether a dash began the sentence, as in dialogues, or an open quote."""
+    """Return whether the same dash began the sentence, as in dialogues, or an open quote."""
     text, last = doubt.text, doubt.last
     if doubt.start - last > _LONGEST_TURN:
         return False
     if text[last] in "\u00ab\u201c\u201e":
         return _CLOSED.search(text, last + 1, doubt.start) is None
-    return text[last] in _DASHES
+    return text[last] == doubt.following
 
 
 def ends_at_dash(doubt: Doubt) -> bool:
-    """Return whether a dash names no speaker: long ones do in what a dash began, or quotes."""
-    turn = doubt.text[doubt.last : doubt.last + 1] not in _DASHES
+    """Return whether a dash names no speaker: long ones do in a turn of such dashes, or quotes."""
+    turn = doubt.text[doubt.last : doubt.last + 1] != doubt.following
     return doubt.run[-1] in "!?" and (doubt.following == "-" or turn)
 
 

@@ -6,6 +6,7 @@ ordinal, a number of a list or section, or a plain word.
 
 import re
 import unicodedata
+from itertools import chain
 
 from segmenters.prose import signs, word_lists
 from segmenters.prose.endings import ahead
@@ -34,15 +35,25 @@ _ON_LINE = re.compile(r"\.[ \t\u00a0]{1,8}+(?!\s)")
 _OMISSION = re.compile(r"(?:^|(?<=[^.]\s))\.(?: ?\.){2}$")
 _OMISSION_WINDOW = 8
 _ONLY_BEFORE_NAME = word_lists.BEFORE_NAME - word_lists.BOUND_BEFORE.keys()
-_SHORTENED = word_lists.BEFORE_NAME | word_lists.MAY_END | word_lists.CLIPPED
+_SHORTENED = (
+    word_lists.BEFORE_NAME | word_lists.MAY_END | word_lists.CLIPPED | word_lists.BEFORE_NUMBER
+)
 _KNOWN = frozenset(
     word.lower()
-    for words in (
-        *(_SHORTENED, word_lists.AFTER, word_lists.BEFORE_NUMBER),
-        *(word_lists.INITIALS, word_lists.CITED),
-    )
+    for words in (_SHORTENED, word_lists.AFTER, word_lists.INITIALS, word_lists.CITED)
     for word in words
 )
+# Those that count only in some languages, whatever follows, with these.
+_LISTS = (
+    (word_lists.BEFORE_NAME, word_lists.BOUND_BEFORE),
+    (word_lists.MAY_END, word_lists.BOUND_END),
+    (word_lists.BEFORE_NUMBER, word_lists.BOUND_NUMBER),
+)
+_BOUND = {
+    word: frozenset(chain.from_iterable(bound.get(word, ()) for _, bound in _LISTS))
+    for word in _SHORTENED - word_lists.CLIPPED
+    if all(word in bound for words, bound in _LISTS if word in words)
+}
 # A word behind an open bracket that is no longer than this is abbreviated: "(angl. James)".
 _LONGEST_IN_BRACKETS = 6
 # Parts of abbreviations ("dr.phil"), and units behind a number ("15 mill. kroner").
@@ -59,6 +70,8 @@ _CONSONANTS = re.compile(
 )
 # "Hmm. Then", "Shh. Quiet".
 _SOUND = re.compile(r"[mh]+|s+h+|p+s+t+|b+r+|p+f+|t+s+k+|z+|g+r+")
+# Words of German and Dutch end so before a number: "Goethestr. 12", "Hausnr. 5".
+_STREETS = ("str", "nr")
 # No abbreviation ends with these; what joins letters in a word.
 _CLOSING = frozenset(")]\"'\u2019\u201d\u201c\u00bb")
 _JOINTS = re.compile(r"(?<=\w)['\u2019-](?=\w)")
@@ -92,8 +105,7 @@ def ends_before_lower(doubt: Doubt) -> bool:
 
 def _is_foreign(doubt: Doubt, word: str) -> bool:
     """Return whether a word is an abbreviation of other languages only."""
-    bound = word_lists.BOUND_BEFORE.get(word) or word_lists.BOUND_END.get(word)
-    return bound is not None and len(word) > _LONGEST_DOUBTFUL and not doubt.speaks(bound)
+    return len(word) > _LONGEST_DOUBTFUL and word in _BOUND and not doubt.speaks(_BOUND[word])
 
 
 def is_exclaimed(word: str) -> bool:
@@ -129,7 +141,7 @@ def always_ends(word: str) -> bool:
         return False
     if not word.strip("IVXivx") and (len(word) <= _LONGEST_ITEM or not word.strip("IVX")):
         return False  # a number
-    if len(word) <= _LONGEST_ITEM and _CONSONANTS.fullmatch(lower):
+    if (len(word) <= _LONGEST_ITEM and _CONSONANTS.fullmatch(lower)) or lower.endswith(_STREETS):
         return False
     pause = "\u0531" <= word[-1] <= "\u0587"  # in Armenian
     return len(bare) > 1 and not pause and not _is_indic(word[0])
@@ -296,6 +308,8 @@ def _is_before_number(doubt: Doubt) -> bool:
     following, bound = doubt.following, word_lists.BOUND_NUMBER
     if not (following.isdigit() or following in "(\u00a7"):
         return False
+    if following.isdigit() and doubt.lower.endswith(_STREETS):
+        return True
     return any(
         word not in bound or doubt.speaks(bound[word])
         for word in word_lists.BEFORE_NUMBER.intersection((doubt.lower, doubt.word))
@@ -410,7 +424,7 @@ WORD: Table = (
 
 
 def _is_title(word: str) -> bool:
-    return word.istitle() and word.lower() in word_lists.BEFORE_NAME
+    return word.istitle() and word.lower() in _ONLY_BEFORE_NAME
 
 
 TOKENISED: Table = (
