@@ -81,13 +81,15 @@ class Local:
                 self._run_pool(work, todo, watch)
             except BrokenProcessPool:
                 stop.check()  # workers that had just begun got the signal as well
-                lost = ", ".join(str(work.tasks[rank]) for rank in work.reports()) or "unknown"
+                lost = ", ".join(str(work.tasks[rank]) for rank in work.reports())
+                script = "a script calls train.prepare outside of `if __name__ == '__main__':`, or "
                 work.clear_reports()
                 losses = losses + 1 if len(work.missing()) == len(todo) else 0
                 if losses == _LOSSES:
                     raise DataError(
-                        f"workers were killed {losses} times in a row while processing {lost}, "
-                        "perhaps because memory ran out. Finished parts are kept: run again with "
+                        f"workers were killed {losses} times in a row while processing "
+                        f"{lost or 'unknown'}, perhaps because {'' if lost else script}memory ran "
+                        "out. Finished parts are kept: run again with "
                         f"fewer engine.workers, or look for a huge document there ({work.folder})"
                     ) from None
             todo = work.missing()

@@ -38,6 +38,7 @@ _UNPACKERS: dict[str, Any] = {
     ".zst": (zstd.open, "zstandard"),
 }
 _CHANGED = ("ETag", "etag", "sha256", "mtime", "LastModified", "last_modified", "updated", "CRC")
+_WILDCARD = re.compile(r"[*?[]")
 _BLOCK = 1 << 22  # bytes
 # How many times its packed size a file may have unpacked, and what every file may have (bytes):
 # text packs to a third or a tenth, and a bomb to a thousandth or less.
@@ -103,9 +104,9 @@ def listed(path: str, *, pattern: str, keys: str = "") -> list[File]:
             others = other_endings(place, than=(), keys=keys)
             rule = f"in it matches pattern={pattern}{others}"
         raise DataError(f"{keys}path={path}: no file {rule}")
-    return [
-        _local(file, file.relative_to(place).as_posix() if folder else file.name) for file in files
-    ]
+    # Of a glob, ids are relative to the last folder without a wildcard.
+    root = place if folder else next(each for each in place.parents if not has_magic(str(each)))
+    return [_local(file, file.relative_to(root).as_posix()) for file in files]
 
 
 def _require_glob(pattern: str, keys: str) -> None:
@@ -157,7 +158,8 @@ def _remote(path: str, *, pattern: str, keys: str) -> list[File]:
         raise DataError(f"path={where}: there is no such file or folder")
     files = [_stored(_address(system, path, name), name, entry) for name, entry in entries.items()]
     if magic or set(entries) == {root}:
-        return [replace(file, name=file.name.rpartition("/")[2]) for file in files]
+        plain = _WILDCARD.split(root)[0].rpartition("/")[0]  # the folder without a wildcard
+        return [replace(file, name=file.name.removeprefix(plain).lstrip("/")) for file in files]
     return _matching(files, path, root=root, pattern=pattern, keys=keys)
 
 

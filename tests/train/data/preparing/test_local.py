@@ -5,8 +5,10 @@ import random
 import signal
 import sys
 import time
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -19,6 +21,7 @@ from tests.train.data.preparing import disturbed
 from train.data.preparing.engines import Local
 from train.data.preparing.source import Source
 from train.data.reading import documents as parts
+from train.errors import DataError
 
 
 @pytest.fixture(autouse=True)
@@ -61,6 +64,13 @@ def prepared(folder, segmenter):
     made = corpora.prepared({"rows": source}, folder / "out", engine=Local(workers=2))
     assert not (folder / "out" / ".part").exists()
     return made
+
+
+def test_where_no_worker_begins_a_script_may_be_why(tmp_path, monkeypatch):
+    monkeypatch.setattr(Local, "_run_pool", Mock(side_effect=BrokenProcessPool))
+    disturbed.write_corpus(tmp_path / "in", seed=4, documents=30)
+    with pytest.raises(DataError, match=r"3 times .* outside of `if __name__"):
+        prepared(tmp_path, Newline())
 
 
 def test_a_fault_in_a_worker_is_the_same_fault_here_and_its_death_ends_the_run(tmp_path):

@@ -94,6 +94,13 @@ def test_a_glob_or_a_pattern_reads_what_it_matches_up_to_the_limit(tmp_path):
     for name in ("a.txt", "b.txt", "c.md"):
         (tmp_path / name).write_text(name)
     assert texts(TextFiles(path=tmp_path / "*.txt")) == ["a.txt", "b.txt"]
+    for name in "ab":  # one name in several folders
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "text").write_text(name)
+    for path in (tmp_path / "*" / "text", f"file://{tmp_path}/*/text"):
+        assert [each.id for each in TextFiles(path=path)] == ["a/text", "b/text"]
+    assert [each.id for each in TextFiles(path=f"file://{tmp_path}/b.t*")] == ["b.txt"]
+    assert [each.id for each in TextFiles(path=f"file://{tmp_path}/b.txt")] == ["b.txt"]
     assert texts(TextFiles(path=tmp_path, pattern="*.md")) == ["c.md"]
     assert texts(TextFiles(path=tmp_path, limit=1)) == ["a.txt"]
 
