@@ -87,10 +87,11 @@ class Cache:
         levels: int = 1,
     ) -> Positions:
         """Return the positions of the next tokens of each row; see `Positions.from_marks`."""
-        packed = padding is not None or not self._unbroken
-        return Positions.from_marks(
-            marks, carry=self.carry(), padding=padding, packed=packed, level=level, levels=levels
-        )
+        carry = self.carry()
+        at = Positions.from_marks(marks, carry=carry, padding=padding, level=level, levels=levels)
+        document = at.document[:, 0] if carry is None else carry.document
+        broken = padding is not None or not self._unbroken
+        return replace(at, packed=broken or bool((at.document != document[:, None]).any()))
 
     def extend(self, at: Positions) -> Positions:
         """Make room for tokens at `at` or raise ValueError; return the positions of all keys."""

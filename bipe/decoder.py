@@ -304,9 +304,10 @@ class Decoder(nn.Module):
             )
         if cache is not None and self._counts_length:
             at = cache.complete(at)
-        keys_at = at if cache is None else cache.extend(at)
         x = self.tokens(tokens) if tokens.ndim == 2 else tokens
         x = self.scheme.embed(x, at)
+        # After what may fail for an id, so that a cache holds no token that was not read.
+        keys_at = at if cache is None else cache.extend(at)
         # By scheme: layers of one scheme share its rotation and its attention.
         prepared: dict[int, tuple[Rotation | None, Attention, Append]] = {}
         for index, block in enumerate(self.blocks):

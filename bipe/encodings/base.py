@@ -175,9 +175,9 @@ class Chain(nn.Module):
     """Several schemes, applied in order; at most one has a far method, which affects no other."""
 
     @explained
-    def __init__(self, *, links: list[Scheme]) -> None:
+    def __init__(self, *, links: list[Scheme | Encoding]) -> None:
         super().__init__()
-        self.parts = nn.ModuleList(links)  # type: ignore[arg-type]
+        self.parts = nn.ModuleList(map(as_scheme, links))
         far = [link for link in self.links if far_of(link) is not None]
         if len(far) > 1:
             raise ValueError(f"at most one encoding of a chain may set far, {len(far)} do")
@@ -269,6 +269,9 @@ def far_of(scheme: Any) -> Far | None:
 
 def reads_segments(scheme: Any) -> bool:
     """Return whether what a scheme does depends on segments; texts of others need no marks."""
+    if isinstance(scheme, Chain | Layers):
+        parts = scheme.links if isinstance(scheme, Chain) else scheme.schemes.values()
+        return any(map(reads_segments, parts))
     far = far_of(scheme)
     return not isinstance(scheme, Flat) or (far is not None and far.reads_segments)
 

@@ -78,14 +78,15 @@ def beam_search(
 
     marker, marks, stop_ids, chunk: as for `generate`. Raises ValueError for an empty prompt.
     """
-    require_sound(model, [prompt], max_new, marker=marker, marks=marks, stop_ids=stop_ids)
+    known = None if marks is None else [marks]
+    require_sound(model, [prompt], max_new, marker=marker, marks=known, stop_ids=stop_ids)
     if any(isinstance(id_, Sequence) for id_ in prompt):
         raise ValueError("prompt must be a list of ids: beam_search continues one prompt")
     require(isinstance(search, Beams), "Beams(...)", search=search)
     capacity = len(prompt) + max_new
     session = Session(model, batch=1, marker=marker, capacity=capacity, chunk=chunk, room=max_new)
-    known = None if marks is None else [marks]
     logits = session.feed([prompt], marks=known, last_only=True)[:, -1]
+    shared = session.decided
     going, done = [_Open(0, [], 0.0)], list[Hypothesis]()
     for drawn in range(1, max_new + 1):
         going, ended = _advance(logits, going, search, frozenset(stop_ids))
@@ -95,7 +96,7 @@ def beam_search(
         if not going or _is_over(done, going, search, drawn, max_new):
             return done
         if drawn < max_new:
-            session.select([each.row for each in going], shared=len(prompt))
+            session.select([each.row for each in going], shared=shared)
             logits = session.feed([[beam.tokens[-1]] for beam in going])[:, -1]
     scored = [(beam, search.score(beam.total, max_new)) for beam in going]
     done += [Hypothesis(tokens=beam.tokens, score=s, ended="length") for beam, s in scored]

@@ -38,7 +38,7 @@ def require_sound(
     max_new: int,
     *,
     marker: Marker | None,
-    marks: object,
+    marks: Sequence[Sequence[int]] | None,
     stop_ids: Sequence[int],
 ) -> None:
     """Raise ValueError for arguments of `generate` or `beam_search` that are of no use."""
@@ -58,6 +58,9 @@ def require_sound(
         raise ValueError(
             f"the model counts segments: pass marker={how} to find them, or marks= of the prompts"
         )
+    if marks is not None and (given := [*map(len, marks)]) != [*map(len, prompts)]:
+        wanted = ", ".join(str(len(prompt)) for prompt in prompts)
+        raise ValueError(f"marks must be one per token of each prompt ({wanted}), were: {given}")
     ids = not isinstance(stop_ids, str) and not any(isinstance(id_, str) for id_ in stop_ids)
     require(ids, "a list of ids of tokens", stop_ids=stop_ids)
 
@@ -94,10 +97,10 @@ class _Row:
     def push(self, tokens: Sequence[int]) -> int:
         """Add tokens; return the first index whose mark is new or has changed."""
         first = len(self.tokens)
-        self.tokens.extend(tokens)
         if self.marker is None:
-            self.marks.extend([0] * len(tokens))
+            self.give(tokens, [0] * len(tokens))
             return first
+        self.tokens.extend(tokens)
         found = [mark for token in tokens for mark in self.marker.push(token)]
         count = self.decided
         self.decided += len(found)
@@ -108,6 +111,12 @@ class _Row:
         self.marks[count:] = marks
         changed = (count + i for i, mark in enumerate(old) if mark != marks[i])
         return min(first, next(changed, first))
+
+    def shared(self, other: _Row) -> int:
+        """Return how many of the first tokens, with their marks, another row has as well."""
+        rows = (zip(row.tokens, row.marks, strict=True) for row in (self, other))
+        pairs = zip(*rows, strict=False)
+        return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
     def copy(self) -> _Row:
         marker = None if self.marker is None else self.marker.copy()
@@ -186,14 +195,21 @@ class Session:
         wanted = hidden[-1][:, -1:] if last_only else torch.cat(hidden, 1)[:, -count:]
         return self.model.head(wanted)
 
+    @property
+    def decided(self) -> int:
+        """Return how many tokens have marks, in all rows, that no later token changes."""
+        return min(row.decided for row in self._rows)
+
     def state(self) -> State:
         """Return a snapshot of the session, for `rewind`."""
         return State(rows=tuple(row.copy() for row in self._rows), length=len(self))
 
     def rewind(self, state: State) -> None:
         """Return to an earlier state of this session."""
+        shared = map(_Row.shared, self._rows, state.rows)
+        kept = min(len(self.cache), *shared)
         self._rows = [row.copy() for row in state.rows]
-        self._rewind(min(state.length, len(self.cache)))
+        self._rewind(kept)
 
     def select(self, rows: Sequence[int], *, shared: int = 0) -> None:
         """Keep these rows in this order, as `Cache.select` does."""

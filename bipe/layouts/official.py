@@ -140,9 +140,8 @@ def config_to_official(config: DecoderConfig, *, max_length: int) -> dict[str, A
     intra, rope = encoding.get("intra", {}), encoding.get("inter", encoding.get("encoding"))
     rope = dict(encoding if rope is None else rope)
     released = {TARGET: _LEARNED, "width": config.width, "length": intra.get("length")}
-    odd = rope.get("interleaved") or any(
-        list(rope.get(key) or _WHOLE) != _WHOLE for key in ("part", "pairs")
-    )
+    odd = encoding.get(TARGET) not in (_ROPE, _FLAT, _BILEVEL) or rope.get("interleaved")
+    odd = odd or any(list(rope.get(key) or _WHOLE) != _WHOLE for key in ("part", "pairs"))
     if rope.get(TARGET) != _ROPE or odd or (intra and dict(intra) != released):
         raise CheckpointError(f"the official layout has no name for this encoding: {encoding}")
     try:

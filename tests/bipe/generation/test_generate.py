@@ -3,6 +3,7 @@
 A session equals reading the whole text at once, whatever is fed, split, taken back.
 """
 
+import contextlib
 import itertools
 
 import pytest
@@ -10,10 +11,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bipe import Positions
+from bipe import Cache, Positions
 from bipe.generation import Beams, Sampling, Session, beam, beam_search, generate
 from segmenters import Newline, Sentences, TokenMarker, anchors_from_offsets, mark
-from tests.bipe.conftest import close, small_decoder
+from tests.bipe.conftest import N_HEAD, SCHEMES, chain, close, flat, rope, small_decoder, target
 
 # One id a byte, and some whole words.
 PIECES = [bytes([byte]) for byte in range(32, 90)] + [b"\n", b". ", b""]
@@ -103,6 +104,58 @@ def test_a_mark_that_changes_is_read_again(tokens, sizes):
     close(last[0, -1], full[0, -1])
 
 
+@torch.no_grad()
+def test_a_session_returns_to_any_of_its_states():
+    """Also to one on another way, and to one whose last mark has changed since."""
+    model = small_decoder("bilevel_learned_rope").double()
+    session = Session(model, batch=1, marker=LateMarker())
+    session.feed([[0, 2, 0]])
+    early = session.state()
+    session.feed([[2, 5]])
+    late = session.state()
+    session.feed([[1]])
+    before, behind = [0, 2, 0], [0, 2, 0, 2, 5]
+    for state, row in ((late, [*behind, 4]), (early, [*before, 7]), (late, [*behind, 3])):
+        session.rewind(state)
+        found = session.feed([row[-1:]])
+        at = Positions.from_marks(torch.tensor([late_marks(row)], dtype=torch.uint8))
+        close(found[0, -1], model.logits(torch.tensor([row]), at)[0, -1])
+
+
+@torch.no_grad()
+def test_documents_of_a_prompt_are_kept_apart():
+    model, prompt = small_decoder("bilevel_learned_rope").double(), draw(3, 12)
+    marks = [3, 0, 0, 2, 0, 0, 3, 0, 0, 2, 0, 0]
+    found = Session(model, batch=1, chunk=6).feed([prompt], marks=[marks])
+    close(
+        found,
+        model.logits(torch.tensor([prompt]), Positions.from_marks(torch.tensor([marks]).byte())),
+    )
+    for wrong in ([marks], [marks, marks]):
+        with pytest.raises(ValueError, match=r"one per token of each prompt \(12, 1\), were"):
+            generate(model, [prompt, [1]], max_new=1, marks=wrong)
+
+
+@torch.no_grad()
+def test_layers_and_chains_of_flat_encodings_need_no_marker():
+    both = chain(rope(), flat(target("ALiBi", n_head=N_HEAD)))  # one of them is bare
+    for model in (small_decoder("rnope"), small_decoder("flat_rope", encoding=both)):
+        assert generate(model, [[1, 2, 3]], max_new=2)
+    mixed = chain(rope(), SCHEMES["bilevel_learned_rope"])
+    with pytest.raises(ValueError, match="the model counts segments"):
+        generate(small_decoder("flat_rope", encoding=mixed), [[1, 2, 3]], max_new=2)
+
+
+@torch.no_grad()
+def test_a_cache_does_not_hold_a_token_that_was_refused():
+    model, cache = small_decoder("flat_rope"), Cache(batch=1, grows=True)
+    for token in (3, 99):
+        at = cache.next(torch.zeros(1, 1, dtype=torch.uint8))
+        with pytest.raises(ValueError, match="99") if token > 60 else contextlib.nullcontext():
+            model.logits(torch.tensor([[token]]), at, cache=cache)
+    assert len(cache) == 1
+
+
 @pytest.mark.parametrize("scheme", ["bilevel_learned_alibi_x96", "chain"])
 @torch.no_grad()
 def test_given_marks_of_prompts_are_read_as_they_are(scheme):
@@ -133,11 +186,11 @@ NONE = torch.empty(0, dtype=torch.int64)
 
 
 # Rotations, biases of every kind, several levels, and windows.
-SCHEMES = ("flat_rope", "flat_fox", "flat_shaw", "bilevel_t5", "multilevel", "bipe_alibi", "swan")
+KINDS = ("flat_rope", "flat_fox", "flat_shaw", "bilevel_t5", "multilevel", "bipe_alibi", "swan")
 
 
 @pytest.mark.parametrize(
-    ("scheme", "static"), [*((scheme, True) for scheme in SCHEMES), ("chain", False)]
+    ("scheme", "static"), [*((scheme, True) for scheme in KINDS), ("chain", False)]
 )
 @torch.no_grad()
 def test_greedy_equals_recomputing_everything(scheme, static):
@@ -322,3 +375,16 @@ def test_given_marks_are_used_and_the_marker_begins_behind_them():
         at = Positions.from_marks(torch.tensor([marks + late_marks(each.tokens)]).byte())
         logits = model.logits(torch.tensor([prompt + each.tokens]), at)[0]
         assert each.score == pytest.approx(mean_of(logits, each.tokens, 12))
+
+
+@torch.no_grad()
+def test_beams_may_change_the_last_mark_of_the_prompt():
+    model, prompt = small_decoder("bilevel_learned_rope", seed=2).double(), draw(2, 9)
+    how = {"max_new": 5, "search": Beams(beams=4), "marker": LateMarker(every=3)}
+    for each in beam_search(model, prompt, **how):
+        logits = []
+        for row in ([*prompt, *each.tokens[:i]] for i in range(5)):
+            marks = [2 * (later % 3 == 1) for later in row[1:]] + [0]
+            at = Positions.from_marks(torch.tensor([marks], dtype=torch.uint8))
+            logits.append(model.logits(torch.tensor([row]), at)[0, -1])
+        assert each.score == pytest.approx(mean_of(torch.stack(logits), each.tokens, 1))

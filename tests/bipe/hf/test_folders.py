@@ -125,6 +125,7 @@ LAYOUTS = {
     "wide_heads": ("flat_rope", {"head_width": 12, "encoding": WIDE, "n_kv_head": 2}, "llama"),
     "yarn": ("flat_rope_yarn", {}, "llama"),
     "interleaved": ("flat_rope_interleaved", {}, "bipe"),
+    "annealed": ("annealed", {}, "bipe"),
     "bipe_rope_bf16": ("bilevel_learned_rope", {}, "bipe"),
     "bipe_alibi": ("bilevel_learned_alibi_x96", {"tied_head": True}, "bipe"),
 }
