@@ -61,11 +61,13 @@ OF_STUDY = [
      "row_length must be at most the training tokens of each source (proofs: "),
     ("evaluate evaluate.lengths=[0]", "evaluate.lengths must be numbers from 1 up"),
     ("report report.runs=/nowhere", "report.runs: '/nowhere' contains no trained run"),
+    ("evaluate statistics.out=x.html", "statistics.out must be a file, but no .html"),
     ("report report.runs=[]", "report.runs must be at least one run, was: []"),
 ]  # fmt: skip
 ALONE = [
     ("pretrian", "there is no command 'pretrian'; did you mean 'pretrain'?"),
     ("prepare corpus=smoke data=[a,b]", "data must be one folder to prepare"),
+    ("scrolls submit=x.csv out=. seed=abc", "holds no run with outputs of split=test, seed=abc"),
     ("prepare corpus=text out=new", "text: there is no such file or folder"),
     ("prepare corpus=text corpus.sources.text.documents._target_=train.data.TextFile",
      "did you mean 'train.data.TextFiles'?"),

@@ -233,7 +233,7 @@ class Evaluate:
 class Statistics:
     """The options of `bipe evaluate statistics`: the text to count, and the file of the numbers."""
 
-    out: str
+    out: Annotated[str, Rule("a file, but no .html", lambda out: not out.endswith(".html"))]
     sources: Annotated[list[str], Once] | None
     splits: Annotated[list[SplitName], Once]
     documents: Count

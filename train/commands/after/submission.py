@@ -53,8 +53,10 @@ def _submit(given: dict[str, str]) -> int:
     if "out" not in given:
         raise DataError("submit=FILE.csv needs out=STUDY, the folder of the runs")
     out, split = Path(given["out"]), given.get("split", "test")
-    seed = int(given.get("seed", "0"))
-    scores = [score for score in find_scores(out) if (score.split, score.seed) == (split, seed)]
+    seed = given.get("seed", "0")
+    scores = [
+        score for score in find_scores(out) if (score.split, str(score.seed)) == (split, seed)
+    ]
     models = sorted({score.model for score in scores})
     model = given.get("model") or (models[0] if len(models) == 1 else None)
     if not models:

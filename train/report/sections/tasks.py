@@ -42,7 +42,7 @@ def retrieval(results: Results) -> Iterator[Block]:
     yield from _maps(results, "passkey")
     missing = [arm.label for arm in results.arms if arm.label not in set(shares.arm)]
     if missing:
-        yield Words(f"Not measured for: {', '.join(missing)}.")
+        yield Words(f"Not measured in this way: {', '.join(missing)}.")
     yield from _means(results, "passkey")
 
 
