@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from train.config import Config
@@ -36,13 +36,15 @@ def run_command(name: str, config: Config) -> Any:
     if command.trains and several(trainer) and (count := to_start(trainer)):
         shares = (config.rows.global_batch, config.rows.micro_batch)
         if fault := uneven(*shares, devices=count, context=config.context_parallel):
-            raise ConfigError(fault)  # before ranks start, which takes long
+            raise ConfigError(fault)  # before ranks start, which takes long, as the next two
+        from train.fit.machine import patient, precision_of
+
+        patient(trainer, config.rank_timeout)
+        if (precision := trainer.get("precision", "auto")) != "auto":  # which is measured
+            precision_of(precision, resumed=None)
         return start_ranks(run_on_rank, name, config, count=count)
-    run = loaded(command.call)
-    if not command.computes:
-        return run(config)
-    with flushed_denormals():
-        return run(config)
+    with own_settings() if command.computes else nullcontext():
+        return loaded(command.call)(config)
 
 
 def run_on_rank(name: str, config: Config) -> Any:
@@ -52,19 +54,29 @@ def run_on_rank(name: str, config: Config) -> Any:
 
 
 @contextmanager
-def flushed_denormals() -> Iterator[None]:
-    """Let denormal numbers count as 0 in the block, in this thread and those that it starts.
+def own_settings() -> Iterator[None]:
+    """Compute in the block with a command's settings of torch, whatever a caller in Python has set.
 
-    The weights of far keys under ALiBi and BiPE-ALiBi are denormal in float32, and some processors
-    take many times as long for such products. Threads of torch that run already are not reached,
-    so this comes before the first parallel operation. Python's own numbers are flushed as well.
+    Denormal numbers count as 0, in this thread and those that it starts: the weights of far keys
+    under ALiBi and BiPE-ALiBi are denormal in float32, and some processors take many times as long
+    for such products. Threads of torch that run already are not reached, so this comes before the
+    first parallel operation. Python's own numbers are flushed as well.
     """
     import torch
 
+    if (device := torch.get_default_device()).type != "cpu":
+        raise ConfigError(
+            f"torch.set_default_device must be left at the CPU, was: {device}; call "
+            "torch.set_default_device(None), since trainer.accelerator chooses the device"
+        )
+    dtype = torch.get_default_dtype()
     torch.set_flush_denormal(True)
+    torch.set_default_dtype(torch.float32)
     try:
-        yield
+        with torch.inference_mode(False), torch.enable_grad(), torch.autocast("cpu", enabled=False):
+            yield
     finally:
+        torch.set_default_dtype(dtype)
         torch.set_flush_denormal(False)
 
 

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from tests import processes
-from train.launch.run import flushed_denormals
+from train.launch.run import own_settings
 
 COUNT = """
 import contextlib, torch
-from train.launch.run import flushed_denormals
+from train.launch.run import own_settings
 
 with {block}:
     torch.set_num_threads(4)
@@ -21,12 +21,12 @@ with {block}:
 
 @pytest.mark.skipif(not torch.set_flush_denormal(False), reason="this processor cannot flush")
 @pytest.mark.parametrize(
-    ("block", "left"), [("flushed_denormals()", 0), ("contextlib.nullcontext()", 1 << 20)]
+    ("block", "left"), [("own_settings()", 0), ("contextlib.nullcontext()", 1 << 20)]
 )
 def test_no_thread_makes_denormals(block, left):
     program = [sys.executable, "-c", COUNT.format(block=block)]
     ran = processes.run(program, capture_output=True, text=True, check=True)
     assert int(ran.stdout) == left
-    with flushed_denormals():
+    with own_settings():
         pass
     assert 5e-324 > 0  # it ends with the block

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import train
 from tests.train.studies import typed
@@ -147,6 +148,26 @@ def test_what_is_wrong_in_python_is_refused_as_on_the_command_line(keys, told, s
     words = dict(word.split("=", 1) for word in smoke)
     with pytest.raises(ConfigError, match=told):
         train.pretrain("experiment=smoke", **{**words, **keys})
+
+
+def test_settings_of_torch_in_python_change_no_result(smoke, finished, monkeypatch):
+    expected = finished("bipe_rope")
+    torch.set_default_dtype(torch.float64)
+    try:
+        with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+            run = train.pretrain("experiment=smoke", *smoke)
+            (file,) = train.evaluate("experiment=smoke", *smoke, evaluate={"probes": []})
+        assert torch.get_default_dtype() == torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+    name = "model/model.safetensors"
+    assert (run.folder / name).read_bytes() == (expected / name).read_bytes()
+    measured = file.read_text()
+    file.unlink()
+    train.evaluate("experiment=smoke", *smoke, evaluate={"probes": []})
+    assert file.read_text() == measured
+    with torch.device("meta"), pytest.raises(ConfigError, match=r"default_device .*was: meta"):
+        train.evaluate("experiment=smoke", *smoke)
 
 
 @pytest.mark.parametrize("word", [Path("a"), {"steps": 1}, None, "--help"])
