@@ -47,6 +47,16 @@ RUN = {
     "checkpoint_every=0": ["checkpoint_every=1"],
     "validate_every=0": ["validate_every=1", "validate_every=null"],
 }
+# What needs no data, either.
+UNPLANNED = [
+    "checkpoints=sharded",
+    "+trainer.limit_train_batches=2",
+    "+callbacks.x._target_=lightning.pytorch.callbacks.BatchSizeFinder",
+    "+callbacks.x._target_=lightning.pytorch.callbacks.EarlyStopping +callbacks.x.monitor=loss "
+    "validate_every=null",
+]
+# A plan is for any machine, and changes nothing.
+OF_A_MACHINE = {"trainer.devices=-1", "trainer=fsdp2", "dry_run=true"}
 # Where a run of two steps is finished.
 AGAIN = {
     "if_exists=refuse": ["if_exists=auto", "if_exists=overwrite", "name=other"],
@@ -111,6 +121,13 @@ def test_each_cure_of_a_run_works_as_typed(words, refused, bipe):
         typed = [f"name=cured_{number}", *cured(["steps=2", *given], cure)]
         status, _, err = bipe("pretrain", *typed)
         assert status == 0, (typed, err)
+
+
+@pytest.mark.parametrize("words", sorted({*RUN, *UNPLANNED} - OF_A_MACHINE))
+def test_a_plan_names_what_the_run_is_refused_for(words, refused, bipe):
+    told = refused("pretrain", *words.split()).strip().removeprefix("bipe: ")
+    _, out, err = bipe("pretrain", "--plan", *words.split())
+    assert told.partition(";")[0] in out + err
 
 
 @pytest.mark.parametrize("words", AGAIN)

@@ -14,17 +14,23 @@ from typing import Any, Literal
 import lightning
 import torch
 
+from bipe import DecoderConfig
 from train.config import Config, encoding_name, slug
 from train.config.decoders import decoder_of
+from train.data.rows.choices import Stages
 from train.data.rows.datamodule import LMDataModule
 from train.errors import ConfigError, UserError, as_config_error
 from train.fit.entry import Fit
 from train.fit.machine import placed, precision_of
 from train.fit.module import Training
 from train.fit.optim import optimizer_of
+from train.fit.parallel.callbacks import Ends
 from train.fit.runs import RESUMES
-from train.fit.training import Start, train_model
+from train.fit.training import Start, make_trainer, module_of, train_model
 from train.ranks import world
+
+Command = Literal["pretrain", "extend", "retrofit", "scrolls"]
+_GPUS = ("gpu", "cuda", "mps")
 
 
 def pretrain(config: Config) -> Path:
@@ -72,14 +78,31 @@ def check_trial(config: Config) -> None:
         optimizer_of(config.optimizer.built, [("one", torch.nn.Parameter(torch.zeros(1)))])
     if config.checkpoint is None:
         rows = rows_of(config)
-        decoder_of(config, vocab_size=rows.vocab_size)
+        refuse_planned(config, decoder_of(config, vocab_size=rows.vocab_size), rows.stages)
+
+
+def refuse_planned(
+    config: Config, decoder: DecoderConfig, stages: Stages, command: Command = "pretrain"
+) -> None:
+    """Raise ConfigError or DataError for settings that a training refuses, wherever it is."""
+    asked = config.trainer
+    here: dict[str, Any] = {"trainer.devices": 1, "trainer.num_nodes": 1}
+    if asked.get("precision", "auto") == "auto":  # is measured
+        here["trainer.precision"] = "32-true"
+    if asked.get("accelerator") != "cpu" and not torch.cuda.is_available():
+        here["attention"] = "auto"
+        if asked.get("accelerator") in _GPUS:
+            here["trainer.accelerator"] = "auto"
+    fit = fit_of(config.on(here), folder=Path(config.out), command=command)
+    trainer, _ = make_trainer(fit, Ends())
+    module_of(fit, Start(decoder=decoder), trainer, stages=stages, planned=True)
 
 
 def fit_of(
     config: Config,
     *,
     folder: Path,
-    command: Literal["pretrain", "extend", "retrofit", "scrolls"],
+    command: Command,
     best: bool = False,
     encoding: Mapping[str, Any] | None = None,
 ) -> Fit:

@@ -25,7 +25,7 @@ from bipe.encodings import Flat, Learned
 from bipe.encodings.base import annealed
 from train import stop
 from train.config import called
-from train.data.rows.choices import uneven
+from train.data.rows.choices import Stages, uneven
 from train.data.rows.datamodule import LMDataModule, refuse_trainer
 from train.errors import ConfigError, as_config_error
 from train.fit import runs
@@ -103,26 +103,18 @@ class Start:
 
 def train_model(fit: Fit, start: Start, *, rows: LMDataModule) -> Path:
     """Train and return the run's folder; invalid settings raise before the folder is claimed."""
-    folder, steps = fit.folder, fit.config.steps
-    if steps < 1:
-        raise ConfigError(f"steps must be at least 1, was: {steps}")
-    rows.check(steps=steps)
-    stop.check(UNTRAINED)  # the run before, in a sweep, was too far to stop
-    ends = Ends()
+    folder, steps, ends = fit.folder, fit.config.steps, Ends()
     trainer, together = make_trainer(fit, ends)
+    stop.check(UNTRAINED)  # the run before, in a sweep, was too far to stop
     if trainer.world_size > 1 and world() is None:
         raise ConfigError("several ranks are started by the command; see train.ranks.start_ranks")
-    refuse_trainer(trainer, validates=rows.validation_rows > 0)
-    refuse_strategy(trainer)
-    sharded = isinstance(trainer.strategy, Sharded)
-    adapted = start.teacher is not None, start.adaptation.lora is not None
-    refuse_adapted(*adapted, sharded=sharded, shared=rows.context_parallel > 1)
-    names = ("weights", "teacher", "adaptation")
-    options: dict[str, Any] = {name: getattr(start, name) for name in names}
-    with as_config_error("model: "):
-        module = LMModule(start.decoder, fit.training, **options, sharded=sharded)
-    refuse_unfit(module, row_length=rows.row_length)
-    _require_fitting(trainer, module, rows)
+    module = module_of(fit, start, trainer, stages=rows.stages)
+    rows.check(steps=steps)
+    if fault := uneven(
+        rows.global_batch, rows.micro_batch, devices=trainer.world_size,
+        context=rows.context_parallel,
+    ):  # fmt: skip
+        raise ConfigError(fault)
 
     def decide() -> Entry:
         entry = find_entry(folder, config=fit.config.as_plain(), data=rows.data_digest())
@@ -164,19 +156,35 @@ def _last_words(folder: Path, ends: Ends, entry: Entry, *, step: int, steps: int
         yield f"{late.name} came after the last step: {folder} is finished"
 
 
-def _require_fitting(trainer: lightning.Trainer, module: LMModule, rows: LMDataModule) -> None:
-    size, chunks, devices = rows.context_parallel, 2 * rows.context_parallel, trainer.world_size
-    if fault := uneven(rows.global_batch, rows.micro_batch, devices=devices, context=size):
-        raise ConfigError(fault)
+def module_of(
+    fit: Fit, start: Start, trainer: lightning.Trainer, *, stages: Stages, planned: bool = False
+) -> LMModule:
+    """Return the module to train; ConfigError or DataError for what its settings rule out.
+
+    planned: it is not trained, so that the model needs no memory.
+    """
+    config, size = fit.config, fit.config.context_parallel
+    refuse_trainer(trainer, validates=config.rows.validation_rows > 0)
+    refuse_strategy(trainer)
+    sharded = isinstance(trainer.strategy, Sharded)
+    adapted = bool(config.extend.distill), config.extend.lora is not None
+    refuse_adapted(*adapted, sharded=sharded, shared=size > 1)
+    names = ("weights", "teacher", "adaptation")
+    options: dict[str, Any] = {name: getattr(start, name) for name in names}
+    with as_config_error("model: "):
+        module = LMModule(start.decoder, fit.training, **options, sharded=sharded or planned)
+    refuse_unfit(module, row_length=stages.row_length)
+    stages.refuse_short(config.steps)
     if size > 1:
-        for length in sorted({stage.length for stage in rows.stages.each}):
-            if length % chunks:
+        for length in sorted({stage.length for stage in stages.each}):
+            if length % (2 * size):
                 raise ConfigError(
                     f"row_length and the lengths of rows.curriculum must be multiples of 2 x "
-                    f"context_parallel ({chunks}), was: {length}"
+                    f"context_parallel ({2 * size}), was: {length}"
                 )
         with as_config_error("context_parallel: "):
             refuse_shared(module.model.scheme, path=module.options.attention)
+    return module
 
 
 def _fit(
@@ -338,6 +346,8 @@ def _trained(
 def make_trainer(fit: Fit, ends: Ends) -> tuple[lightning.Trainer, Together]:
     """Return a Lightning trainer with our own checkpoints and numbers, and how its ranks stop."""
     config, folder = fit.config, fit.folder
+    if config.steps < 1:
+        raise ConfigError(f"steps must be at least 1, was: {config.steps}")
     background = Background() if config.checkpoint_async else None
     section = patient(placed(config.trainer, world()), config.rank_timeout)
     options = config.trainer.changed(**section)

@@ -163,7 +163,7 @@ def test_a_search_of_nothing_or_without_a_validation_loss_is_refused(bipe, tmp_p
     assert len(runs_in(tmp_path)) == 1
 
 
-OWN = "_target_: bipe.encodings.RoPE\nhead_width: 16\ntheta: 70.0\n"
+OWN = "_target_: bipe.encodings.RoPE\nhead_width: 8\ntheta: 70.0\n"
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from bipe.checkpoint import CONFIG as MODEL_CONFIG
 from bipe.decoder import Decoder, DecoderConfig
 from segmenters.wording import counted, size
 from train.commands.extend import stretched
-from train.commands.pretrain import default_name, rows_of
+from train.commands.pretrain import default_name, refuse_planned, rows_of
 from train.config import Config, encoding_name
 from train.config.decoders import decoder_of
 from train.data.rows.choices import Curriculum, Stages, uneven
@@ -111,7 +111,8 @@ def plan_of(config: Config, *, command: str, notes: Sequence[str]) -> Numbers:
         "disk": _disk(config, folder, command, parameters=total, optimizer=memory["optimizer"]),
         "notes": notes,
     }
-    warnings = [*_refusals(config, command, devices), *_warnings(config, plan)]
+    refusals = _refusals(config, command, devices, decoder, stages)
+    warnings = [*refusals, *_warnings(config, plan)]
     return plan | {
         "warnings": warnings, "total_parameters": total, "total_flops": tokens * flops.model,
     }  # fmt: skip
@@ -285,22 +286,26 @@ def _disk(
             "free": shutil.disk_usage(place).free}  # fmt: skip
 
 
-def _refusals(config: Config, command: str, devices: Numbers) -> Iterator[str]:
+def _refusals(
+    config: Config, command: Any, devices: Numbers, decoder: DecoderConfig, stages: Stages
+) -> Iterator[str]:
     """Yield why the run would be refused, as far as the configuration decides it."""
     from train.tasks.scrolls.encoding import Truncation
 
     rows = config.rows
-    fault = uneven(rows.global_batch, rows.micro_batch, devices=devices["count"],
-                   context=devices["context"])  # fmt: skip
-    if fault:
+    if fault := uneven(
+        rows.global_batch, rows.micro_batch, devices=devices["count"], context=devices["context"]
+    ):
         yield f"the run would be refused: {fault}"
-    if command == "scrolls" and config.task and TARGET in config.task:
-        task = config.task.built
-        try:
+    try:
+        if config.steps or command == "pretrain":
+            refuse_planned(config, decoder, stages, command)
+        if command == "scrolls" and config.task and TARGET in config.task:
+            task = config.task.built
             Truncation(row_length=config.row_length, output=task.output_tokens,
                        last=task.last_tokens)  # fmt: skip
-        except ConfigError as refusal:
-            yield f"the run would be refused: {refusal}"
+    except (ConfigError, DataError) as refusal:
+        yield f"the run would be refused: {refusal}"
 
 
 def _warnings(config: Config, plan: Numbers) -> Iterator[str]:

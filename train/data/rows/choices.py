@@ -17,6 +17,7 @@ from fractions import Fraction
 from typing import Literal, get_args
 
 from bipe.arguments import Count
+from segmenters.wording import counted
 from train.errors import DataError, nearest
 
 PackingName = Literal["concat", "best_fit", "long_first", "single"]
@@ -181,6 +182,14 @@ class Stages:
             first = self.each[-1].stop
         last = Stage(first=first, length=row_length, parts=1, consumes=global_batch)
         self.each.append(last)
+
+    def refuse_short(self, steps: int) -> None:
+        """Raise DataError for a run that ends before its rows are whole."""
+        if (last := self.each[-1].first) >= steps:
+            raise DataError(
+                f"rows.curriculum takes {counted(last, 'step')} before rows have row_length, but "
+                f"the run has only {steps}: shorten it, or set more steps"
+            )
 
     def at(self, step: int) -> Stage:
         return next(stage for stage in self.each if step < stage.stop)

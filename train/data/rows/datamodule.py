@@ -148,13 +148,7 @@ class LMDataModule(lightning.LightningDataModule):
         return row_statistics(self.order(), rows=min(rows, self.end_row() or rows))
 
     def check(self, *, steps: int) -> None:
-        """Raise DataError for a run of `steps` steps that cannot work; warn of repeated sources."""
-        last = self.stages.each[-1].first
-        if last >= steps:
-            raise DataError(
-                f"rows.curriculum takes {counted(last, 'step')} before rows have row_length, but "
-                f"the run has only {steps}: shorten it, or set more steps"
-            )
+        """Raise DataError for a run that reads sources too often, or warn of it."""
         if self.asked.max_epochs is None:
             return
         often = ", ".join(
