@@ -74,9 +74,14 @@ def check(text: str = "") -> None:
 
 @contextmanager
 def kept(text: Callable[[], str]) -> Iterator[None]:
-    """Give a Stopped from the block the text that says what is kept, unless it has one."""
+    """Give a Stopped from the block the text that says what is kept, unless it has one.
+
+    To a script, for which nobody turns Ctrl-C into one, a KeyboardInterrupt says it.
+    """
     try:
         yield
+    except KeyboardInterrupt as end:
+        raise KeyboardInterrupt(str(end) or text()) from None
     except Stopped as stop:
         raise Stopped(stop.signal, text()) if stop.text == "" else stop from None
 

@@ -30,6 +30,11 @@ def test_a_signal_ends_the_work_with_its_status(name):
     assert str(stopped.value) == f"stopped by {name}"
 
 
+def test_an_interrupt_of_a_script_says_what_is_kept():
+    with pytest.raises(KeyboardInterrupt, match="3 parts"), stop.kept(lambda: "3 parts"):
+        raise KeyboardInterrupt
+
+
 def test_an_import_that_fails_of_a_signal_is_its_end():
     with pytest.raises(stop.Stopped), stop.stopping():
         try:
