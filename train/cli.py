@@ -49,6 +49,8 @@ def main(argv: list[str] | None = None) -> int:
         said = str(error).strip()
         if key := getattr(error, "full_key", None):  # of OmegaConf, which adds lines of its own
             said = f"{key}: {said.partition(chr(10))[0]}"
+            if "RecursionError" in said:  # hydra.job.override_dirname in a word that it lists
+                said = f"{key} cannot be part of a word that it is made of: remove it"
         return _fault(said, status=getattr(error, "status", EXIT_FAULT))
 
 

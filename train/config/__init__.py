@@ -278,9 +278,8 @@ def texts_in(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
 
 
 def _checkable(call: Call) -> Call:
-    """Return what the signature of a call knows: Lightning has no precision=auto."""
-    is_known = call.key != "trainer" or call.get("precision") != "auto"
-    return call if is_known else call.changed(precision=None)
+    """Return what the signature of a call knows: precisions are those of `precision_of`."""
+    return call.changed(precision=None) if call.key == "trainer" else call
 
 
 def _decided_elsewhere(section: str, key: str) -> ConfigError:

@@ -15,6 +15,7 @@ import hashlib
 import re
 import sys
 import threading
+import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from numbers import Integral, Real
@@ -24,7 +25,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from train import CONF
-from train.config import TEXT_KEYS, Config, texts_in
+from train.config import TEXT_KEYS, Config, encoding_name, slug, texts_in
 from train.errors import ConfigError, RunError, as_config_error, nearest
 from train.launch import help_pages, hydra_keys
 from train.launch.reader import exists
@@ -160,11 +161,22 @@ def as_overrides(words: Iterable[str], *, many: bool, texts: Collection[str] = (
                     f"'{key}=[{value}]'"
                 )
         if equals and name == key and "@" not in name:  # without + and ~
+            if is_group and isinstance(override.value(), Mapping):
+                yield from described(word)
+                continue
             if is_group and override.value() is None:
                 word = f"~{name}"
             elif "." in name and not name.startswith("hydra."):
                 word = f"++{word}"
         yield word
+
+
+def described(word: str) -> Sequence[str]:
+    """Return the words for GROUP={...}: a class takes the place of the group, keys change it."""
+    value: Any = parsed(word).value()
+    if "_target_" not in value:
+        return [f"++{word}"]
+    return [f"~{word.partition('=')[0]}", f"+{word}"]
 
 
 def parsed(word: str) -> Override:
@@ -248,7 +260,12 @@ def whole(overrides: Sequence[str], *, number: int | None = None) -> DictConfig:
     from yaml import YAMLError
 
     try:
-        config = compose("config", overrides=list(overrides), return_hydra_config=True)
+        with warnings.catch_warnings():  # of a place of hydra.searchpath
+            warnings.filterwarnings("error", ".*path=.*is not available")
+            config = compose("config", overrides=list(overrides), return_hydra_config=True)
+    except UserWarning as missing:
+        place = str(missing).partition("path=")[2].removesuffix(" is not available.")
+        raise ConfigError(f"hydra.searchpath names {place}, which is not there") from None
     except (HydraException, YAMLError, ValueError, RecursionError) as error:
         raise ConfigError(_explained(error, overrides)) from error
     hydra_keys.check(config, overrides)
@@ -283,14 +300,18 @@ def configuration(
         choices = {} if hydra is None else dict(hydra.runtime.choices)
         if command.trains and not command.continues and choices:
             # rope, or rope_theta=5e5 where the encoding's YAML was changed.
-            name, inside = choices.get("encoding") or "encoding", "encoding."
+            name, inside = choices.get("encoding"), "encoding."
+            if not isinstance(name, str):  # a description, or a list of names
+                described: Any = OmegaConf.to_container(node, resolve=False)
+                name = slug(encoding_name(described.get("encoding")))
             pairs = (word.lstrip("+~").partition("=") for word in overrides)
             typed = ((key.rpartition("@")[2], value or "null") for key, _, value in pairs)
             if changes := {key.removeprefix(inside): value for key, value in typed
                            if key.startswith(inside)}:  # fmt: skip
                 name = named(name, changes)
             OmegaConf.register_new_resolver("run_name", lambda _: name, replace=True)
-            node.name = name if node.name is None else str(node.name)
+            if not OmegaConf.is_config(node.name):  # which a name cannot be
+                node.name = name if node.name is None else str(node.name)
         if command.trains and "plan" not in options:
             node.corpus = None
         if not any(word.lstrip("+").startswith("allowed_targets=") for word in overrides):

@@ -223,9 +223,7 @@ def _typed(keys: Mapping[str, Any], path: str = "") -> Iterator[str]:
 
             if OmegaConf.is_config(value):
                 value = OmegaConf.to_container(value, resolve=True)
-        if isinstance(value, Mapping) and "_target_" in value and name in groups:
-            yield from (f"~{name}", f"+{name}={written(value)}")
-        elif isinstance(value, Mapping) and "_target_" not in value and value:
+        if isinstance(value, Mapping) and "_target_" not in value and value:
             yield from _typed(value, f"{name}.")
         elif isinstance(value, str) and name.partition("@")[0] in groups:
             yield f"{name}={value}"

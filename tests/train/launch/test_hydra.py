@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -117,11 +118,37 @@ def test_a_callback_without_a_class_is_refused(value, refused):
         ("hydra.mode=FOO", "MULTIRUN"),
         ("~hydra.run", "deletion"),
         ("rows.sources=[proofs]", "~KEY +KEY=[...]"),
+        ("hydra.searchpath=[pkg://nope]", "nope, which is not there"),
+        ("name={a:1}", "must be str"),
+        ("name=${hydra:job.override_dirname}", "made of: remove it"),
+        ("trainer.precision=fp16 trainer.devices=2 rows.micro_batch=2", "32-true or bf16-mixed"),
+        ("trainer.strategy=ddp_spawn trainer.devices=2 rows.micro_batch=2", "must be ddp"),
     ],
 )
 def test_a_word_that_hydra_cannot_merge_is_refused_with_the_reason(word, cure, refused):
-    said = refused("pretrain", word)
-    assert word in said and cure in said
+    said = refused("pretrain", *word.split())
+    assert re.split(r"[=:{]", word)[0] in said and cure in said
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        ("encoding=[alibi]", "alibi"),
+        ("encoding={_target_: bipe.encodings.ALiBi, n_head: 4}", "alibi"),
+        ("optimizer={lr: 0.1}", "bipe_rope"),
+    ],
+)
+def test_a_description_takes_the_place_of_a_name(word, name, capsys):
+    assert main(["pretrain", word, "--cfg", "job"]) == 0
+    shown = yaml.safe_load(capsys.readouterr().out)
+    assert shown["name"] == name and shown["optimizer"]["lr"] == (0.1 if "lr" in word else 0.002)
+
+
+def test_descriptions_are_swept(capsys):
+    kinds = (f"{{_target_: bipe.encodings.{kind}}}" for kind in ("ALiBi,n_head: 4", "NoPE"))
+    assert main(["pretrain", "-m", f"encoding={','.join(kinds)}", "--cfg", "job"]) == 0
+    shown = [*yaml.safe_load_all(capsys.readouterr().out)]
+    assert [each["name"] for each in shown] == ["alibi", "nope"]
 
 
 def test_an_interpolation_that_fails_is_one_line(refused):

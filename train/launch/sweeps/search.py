@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def search(made: Sweep) -> tuple[list[Trial], list[Outcome]]:
     for batch in _batches(study, space, options):
         asked = [
             Trial(
-                words=(*fixed, *(assigned(key, value) for key, value in params.items())),
+                words=(*fixed, *chain(*(assigned(*pair) for pair in params.items()))),
                 changes={key.lstrip("+"): _rounded(value) for key, value in params.items()},
                 number=number,
             )

@@ -18,7 +18,7 @@ from train.errors import EXIT_BUG, ConfigError, RunError, as_config_error
 from train.fit.runs import MODEL
 from train.launch import help_pages, hydra_keys
 from train.launch.commands import COMMANDS, TRAINS, settled
-from train.launch.composition import as_overrides, configuration, parsed, whole
+from train.launch.composition import as_overrides, configuration, described, parsed, whole
 from train.launch.sweeps.outcomes import Outcome, Task, last_loss, outcome_of
 from train.launch.sweeps.trials import Trial, check_trial, trial_names
 from train.ranks import world
@@ -95,10 +95,11 @@ class Sweep:
         lists = [
             [assigned(override.get_key_element(), value) for value in _values(override)]
             if key in swept
-            else [str(override.input_line)]
+            else [[str(override.input_line)]]
             for key, override in last.items()
         ]
-        for number, combination in enumerate(itertools.product(*lists)):
+        for number, each in enumerate(itertools.product(*lists)):
+            combination = tuple(itertools.chain(*each))
             pairs = (word.lstrip("+~").partition("=") for word in combination)
             changes = {key: value or "null" for key, _, value in pairs if key in swept}
             yield Trial(words=combination, changes=changes, number=number)
@@ -178,10 +179,12 @@ class Sweep:
         return [outcome_of(job) for job in done]
 
 
-def assigned(key: str, value: Any) -> str:
-    """Return a word for a value of a sweep; a group is null by ~GROUP."""
-    is_none = str(value) == "null" and key.partition("@")[0] in help_pages.groups()
-    return f"~{key}" if is_none else f"{key}={value}"
+def assigned(key: str, value: Any) -> Sequence[str]:
+    """Return the words for a value of a sweep; a group is null by ~GROUP."""
+    is_group = key.partition("@")[0] in help_pages.groups()
+    if is_group and str(value).startswith("{"):
+        return described(f"{key}={value}")
+    return [f"~{key}" if is_group and str(value) == "null" else f"{key}={value}"]
 
 
 def _params(word: str) -> Iterator[tuple[str, str]]:
