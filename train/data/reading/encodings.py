@@ -114,6 +114,8 @@ def fault_of(stored: IO[bytes]) -> str:
     decoder = codecs.getincrementaldecoder(UTF8)()
     at = 0
     while block := stored.read(_BLOCK):
+        if not at and wide_encoding(block, whole=False):
+            return ""
         pending = len(decoder.getstate()[0])
         try:
             decoder.decode(block)
@@ -198,7 +200,7 @@ def _zeros(data: bytes) -> int:
 def _replaced(data: bytes, name: str) -> Decoded:
     text = data.decode(name, "replace")
     # UTF-8 resynchronises at each lead byte, so that genuine U+FFFD keep their three bytes.
-    genuine = data.count(REPLACEMENT.encode()) if name == UTF8 else 0
+    genuine = data.count(REPLACEMENT.encode()) if codecs.lookup(name).name == UTF8 else 0
     return Decoded(
         text=text.removeprefix(_BYTE_ORDER_MARK),
         replaced=text.count(REPLACEMENT) - genuine,

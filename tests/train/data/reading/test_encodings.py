@@ -112,6 +112,7 @@ def test_a_few_broken_bytes_are_counted_and_more_are_refused(tmp_path):
     (tmp_path / "a.txt").write_bytes(text[:8] + b"\xff" + text + b"\xe2\x82")
     (found,) = TextFiles(path=tmp_path)
     assert found.replaced == found.text.count(REPLACEMENT) == 2
+    assert decode(REPLACEMENT.encode() + b"\xff", encoding="utf8").replaced == 1
     for name in ("a.txt", "b.txt"):
         (tmp_path / name).write_bytes(text[:8] + b"\xff\xff\xff" + text)
     with pytest.raises(DataError, match=r"a\.txt: 3 .*first at byte 8.*so are .*b\.txt\. Set enc"):
@@ -153,6 +154,8 @@ def test_a_wide_encoding_is_taken_where_it_fits_and_what_it_lacks_is_counted(tmp
         assert [type(each).__name__ for each in read] == ["Document"] * 8 + ["Bad"]
     lone = (line * 9).encode("utf-16").replace(b"r\0", b"\0\xd8", 1)
     (tmp_path / "b.jsonl").write_bytes(lone)
+    with pytest.raises(DataError, match=r"1 of 45 .*, the first in b\.jsonl:1; allowed"):
+        list(JSONL(path=tmp_path / "b.jsonl"))
     (one, *_) = JSONL(path=tmp_path / "b.jsonl", max_broken=1)
     assert (one.text, one.replaced) == (f"And{REPLACEMENT}\xe9", 1)
 
