@@ -2,15 +2,21 @@
 
 A cure is KEY=VALUE, in place of the same key or added; KEY, which goes; or OLD > NEW. Every
 KEY=VALUE that a message names and was not typed is a cure, and each is tried.
+
+The laws at the end read all strings of train: the keys, options and commands in them are there.
 """
 
+import ast
 import json
 import re
+from pathlib import Path
 
 import pytest
 import tokenizers
 
 from train.cli import main
+from train.launch.commands import COMMANDS, HELP, find
+from train.launch.help_pages import groups, keys, options
 
 SHORTER, FIT = "rows.curriculum=[{length:32,steps:1}]", "rows.global_batch=5 rows.micro_batch=5"
 RUN = {
@@ -182,3 +188,62 @@ def test_each_cure_of_a_corpus_works_as_typed(words, places, tmp_path, capsys):
     for number, cure in enumerate(PREPARE[words]):
         typed = [f"data={tmp_path / str(number)}", *cured(given, placed(cure))]
         assert main(["prepare", *typed]) == 0, (typed, capsys.readouterr().err)
+
+
+def messages():
+    """Yield (place, text) of each string in train with a space, but docstrings; # for a value."""
+    for path in sorted((Path(__file__).parents[2] / "train").rglob("*.py")):
+        nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+        parts = {id(part) for node in nodes for part in getattr(node, "values", ())}
+        parts |= {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        for node in nodes:
+            values = node.values if isinstance(node, ast.JoinedStr) else [node]
+            text = "".join(str(getattr(value, "value", "#")) if isinstance(value, ast.Constant)
+                           else "#" for value in values)  # fmt: skip
+            if id(node) not in parts and " " in text and path.parent.name != "figures":
+                yield f"{path.name}:{getattr(node, 'lineno', 0)}", text
+
+
+# Of other programs, of scripts for shells, of Python, and of classes with further parameters.
+_OTHERS = {"a", "check_val_every_n_epoch", "data_files", "datamodule", "filter", "key", "line",
+           "offered", "on_bad", "pretrained", "val_check_interval", "word"}  # fmt: skip
+
+
+def test_each_key_that_a_message_sets_is_there_with_its_option():
+    known = {key for command in ("", *COMMANDS) for key in keys(command)}
+    known = {".".join(key.split(".")[:count]) for key in known for count in range(1, 9)}
+    ends = {key.rpartition(".")[2] for key in known}  # of a source, or of a class in Python
+    own = {key for command in COMMANDS.values() for key in (*command.keys, *command.elsewhere)}
+    named = [
+        (place, *match.groups())
+        for place, text in messages()
+        for match in re.finditer(r"(?<![\w.@/'#<$%-])([a-z_][\w@/.#]*)=(?!=)([a-z_]\w*)?", text)
+    ]
+    assert len(named) > 200
+    known |= ends | own | {*groups()} | _OTHERS
+    wrong = []
+    for place, key, option in named:
+        group, at, _ = key.partition("@")
+        if at or (group in groups() and option):
+            right = group in groups() and option in (None, "null", *options(group))
+        else:
+            elsewhere = key.startswith(("hydra.", "hydra/", "corpus.sources.NAME."))
+            right = "#" in key or elsewhere or key in known
+        wrong += [] if right else [(place, key, option)]
+    assert wrong == []
+
+
+def test_each_command_that_a_message_names_is_there_with_its_options():
+    named = [
+        (place, *match.groups())
+        for place, text in messages()
+        for match in re.finditer(r"\bbipe ([a-z-]+)([^;,:)\n]*)", text)
+        if match[1] not in ("already", "is", "sets", "to", "words", "-a")  # bipe itself
+    ]
+    assert len(named) > 50
+    for place, word, rest in named:
+        command, _ = find([word, *rest.split()])
+        options = {*command.options, *HELP, *(["--tasks"] if command.rest else [])}
+        assert {*re.findall("--[a-z-]+", rest)} <= options, (place, word, rest)
+        if not command.composes and not command.further:
+            assert {*re.findall(r" ([a-z_]+)=", rest)} <= {*command.keys}, (place, word, rest)
