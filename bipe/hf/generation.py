@@ -145,6 +145,11 @@ class Segmented:
                 "attention_mask must be [batch, tokens so far], 0 for padding, since positions "
                 f"are counted from it; it had {attention_mask.ndim} dimensions"
             )
+        if segment_marks is not None and segment_marks.dtype == torch.bool:
+            raise ValueError(
+                "segment_marks must be numbers: 1 where a document starts, + 2 where a segment "
+                "starts, were: bool"
+            )
         for name, value in (("attention_mask", attention_mask), ("segment_marks", segment_marks)):
             if value is not None and value.shape != (batch, total):
                 raise ValueError(
