@@ -75,7 +75,8 @@ def near(path: str | Path) -> str:
     """Return "; did you mean ...?" with the neighbour of a missing path that is named alike."""
     folder, name = Path(path).parent, Path(path).name
     with contextlib.suppress(OSError):
-        close = difflib.get_close_matches(name, (each.name for each in folder.iterdir()), n=1)
+        others = (each.name for each in folder.iterdir() if each.name != name)
+        close = difflib.get_close_matches(name, others, n=1)
         return f"; did you mean {str(folder / close[0])!r}?" if close else ""
     return ""
 

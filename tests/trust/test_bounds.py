@@ -55,6 +55,8 @@ def test_a_packed_bomb_is_refused_at_the_bound(small, tmp_path, kind, ending, li
     assert path.stat().st_size < 30_000
     reader = {"txt": TextFiles, "csv": CSV, "jsonl": JSONL}[ending]
     refused(reader(path=path), path.name)
+    with pytest.raises(DataError, match=r"or set here\.on_bad=skip to leave it out"):
+        list(reader(path=path).keyed("here."))
     assert all(bad.rule for bad in [*reader(path=path, on_bad="skip").read()][-1:])
 
 

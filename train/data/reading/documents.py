@@ -236,7 +236,7 @@ class TolerantReader(Reader):
     def left_out(self, bad: Bad) -> Bad:
         if self.on_bad == "error":
             cure = f"{self.hint(bad.rule)} To leave out what is bad, set {self.keys}on_bad=skip"
-            cure = bad.cure or cure.strip()
+            cure = bad.cure.replace("{keys}", self.keys) or cure.strip()
             raise Bad(where=bad.where, rule=bad.rule, detail=bad.detail, cure=cure)
         return bad.with_traceback(None)  # a traceback would keep the text in memory
 

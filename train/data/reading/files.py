@@ -357,10 +357,20 @@ class CSV(Rows, Encoded):
         rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
         number = 0
         try:
+            columns = [*(rows.fieldnames or [])]
+            if columns.count(self.text_key) > 1:
+                detail = f"several columns are named {self.text_key}"
+                raise Bad(where=str(file), rule="not CSV", detail=detail)
             for number, row in enumerate(rows, start=1):
                 where = f"{file}, row {number}"
                 id = f"{file.name}:{number}"
-                item = self.row(row, where=where, id=id, encoding=decoded.encoding)
+                item: Document | Bad | None
+                if any(row.pop(None, ())):
+                    cure = f"quote texts that contain {delimiter!r}"
+                    detail = f"more fields than {len(columns)} columns; {cure}"
+                    item = self.left_out(Bad(where=where, rule="not CSV", detail=detail))
+                else:
+                    item = self.row(row, where=where, id=id, encoding=decoded.encoding)
                 if isinstance(item, Document) and replaced:
                     # What was replaced in the file counts for its first row.
                     item, replaced = replace(item, replaced=item.replaced + replaced), 0

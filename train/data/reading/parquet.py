@@ -98,7 +98,7 @@ class Parquet(Rows, Files):
 
         with raw(file) as stored:
             try:
-                with parquet.ParquetFile(stored) as table:
+                with parquet.ParquetFile(stored, page_checksum_verification=True) as table:
                     yield table
             except arrow.ArrowException as fault:
                 detail = f"not a Parquet file: {fault}".rstrip(".")

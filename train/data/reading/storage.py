@@ -295,7 +295,7 @@ class _Bounded(io.RawIOBase):
                 where=self._where,
                 rule="grows too much",
                 detail=f"more than {self._most:,} bytes from {self._packed:,} packed ones",
-                cure="Unpack it yourself if you trust it, or set on_bad=skip to leave it out",
+                cure="Unpack it yourself if you trust it, or set {keys}on_bad=skip to leave it out",
             )
         return len(block)
 

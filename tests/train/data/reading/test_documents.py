@@ -125,6 +125,8 @@ FAULTS = [
     ("a.csv", b"text", Parquet, {"path": "a.csv", "on_bad": "skip"}, "Set corpus=csv"),
     ("a.jsonl", LINE * 2, CSV, {"path": "a.jsonl"}, "Set corpus=jsonl"),
     ("a.csv", b'text\n"open', CSV, {}, "not CSV after row 0"),
+    ("a.csv", b"text,n\nOne, two.,1\n", CSV, {}, "row 1: more fields than 2 columns; quote texts"),
+    ("a.csv", b"text,text\nOne.,Two.\n", CSV, {}, "several columns are named text"),
     ("a.csv", b"body\nOne.\n", CSV, {}, "there are: body. Set text_key or id_key to"),
     ("a.csv", b"one;two\n1;2\n", CSV, {}, "text_key=text is not a field; there are: one, two"),
     ("a.csv", b'one\n"{}"\n', CSV, {"text_key": "one.two"}, "one holds text, of which JSON is"),
@@ -288,6 +290,15 @@ def test_the_fingerprint_holds_every_option_and_the_size(tmp_path):
     assert found == given | {"files": 1, "bytes": 4}
 
 
+def test_a_changed_byte_of_parquet_is_found_where_pages_have_checksums(tmp_path):
+    path = tmp_path / "a.parquet"
+    rows = arrow.table({"text": ["One is here. Two are there."]})
+    parquet.write_table(rows, path, write_page_checksum=True, compression="none")
+    path.write_bytes(path.read_bytes().replace(b"One is", b"Ten is", 1))
+    with pytest.raises(DataError, match="CRC checksum verification failed"):
+        list(Parquet(path=path))
+
+
 def test_rows_of_a_table_are_documents(tmp_path):
     (tmp_path / "a.csv").write_bytes(
         b'\xef\xbb\xbfid,text,lang\r\n1,"One, ""two"".\r\nThree.",en\r\n2,,de\r\n'
@@ -298,7 +309,7 @@ def test_rows_of_a_table_are_documents(tmp_path):
     assert [each.id for each in found] == ["a.csv:1", "a.csv:2", "b.tsv.gz:1"]
     assert found[0].text == 'One, "two".\r\nThree.' and found[0].meta == {"lang": "en"}
     assert found[1].text == "" and found[2].meta == {"path": "a.py"}
-    (tmp_path / "a.csv").write_text("text\n" + "x" * 200_000 + "\n")
+    (tmp_path / "a.csv").write_text("text\n" + "x" * 200_000 + ",\n")  # a comma at the end
     assert len(next(CSV(path=tmp_path / "a.csv").read()).text) == 200_000
 
 
