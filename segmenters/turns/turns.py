@@ -52,7 +52,7 @@ _NAMED = rf"{_TIME}[ \t]{{1,4}}(?=[^\s-])|{_NICK}|{_NAME}"
 # The end of a piece that may begin a mark.
 _HEAD_WAITS = (
     r"<[^<>\n]{0,40}|<\|start_header_id\|>[^\n<]{0,40}(?:<[^<>\n]{0,16})?"
-    r"|(?:<\|begin_of_text\|>|<bos>)(?:<[^\n<]{0,40}){0,2}"
+    r"|(?:<\|begin_of_text\|>|<bos>)(?:[<\[][^\n<]{0,60}){0,2}"
     r"|<s>[ \t]?(?:\[[A-Z]{0,5})?|\[/?[A-Z]{0,5}|<\|start\|>[a-z]{0,20}(?:<[^\n]{0,40})?"
 )
 _LONGEST = 160
@@ -212,7 +212,7 @@ class _TurnMachine(Machine):
         held = min(places, default=len(window))
         cuts += self._text(window[max(place, skip) : held], base + max(place, skip))
         self.held = window[held:]
-        return [cut for cut in cuts if cut > self.first]
+        return sorted({cut for cut in cuts if 0 <= self.first < cut})
 
     def _text(self, text: str, start: int) -> list[int]:
         """Read text of the turn at `start`; return the cuts that it decides."""

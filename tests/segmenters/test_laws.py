@@ -84,7 +84,10 @@ SIGNS = {
     **{Sentences(line_ends=kind): _LINES for kind in ("paragraph", "auto")},
     **dict.fromkeys((Sentences(), Clauses(of=Sentences())), _SENTENCES),
     **dict.fromkeys((Verses(), Clauses(of=Verses())), _VERSES),
-    Turns(of=ChainOfThought()): signs_of(plain(typed("".join(TEMPLATES)))),
+    **{
+        Turns(of=of): signs_of(plain(typed("".join(TEMPLATES))))
+        for of in (ChainOfThought(), Lines())
+    },
     Lines(granularity="logical", language="python"): signs_of(_PYTHON),
     Lines(): ["\r", "\n", "\r\n", "\x0b", "\u2028", "x"],
     ArithmeticSteps(): ["=", "==", "<=", "\n", " = ", "1"],

@@ -17,6 +17,7 @@ from segmenters import (
     Mizar,
     Newline,
     Sentences,
+    Turns,
     mark,
     official_marks,
 )
@@ -72,6 +73,19 @@ def test_a_rollback_leaves_no_trace(text, taken_back, share):
     assert saved == straight
     for value in rest[place:]:
         assert saved.push(bytes([value])) == straight.push(bytes([value]))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("\n\n\nUser: Hi", "a\n<|user|>\n\nHi", "a</s><bos>[INST] Hi"),
+        f"a</s><|begin_of_text|><|start_header_id|>{'x' * 40}<|end_header_id|>\n\nHi",
+    ],
+)
+def test_turns_of_lines_are_followed(text):
+    segmenter, spans = Turns(of=Lines()), [(place, place + 1) for place in range(len(text))]
+    marks = mark(anchors_from_offsets(text, spans), (segmenter.cut(text),))
+    assert online_marks(segmenter, text) == marks.tolist()
 
 
 def test_a_mark_comes_with_its_token():
