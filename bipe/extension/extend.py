@@ -174,8 +174,6 @@ def extend_config(
         build(done.config.encoding, _ANY, allowed=allowed)  # its arguments are checked there
         return done
     far = issubclass(kind, Far)
-    if far and issubclass(find(encoding[TARGET], _ANY, allowed=allowed), Encoding):
-        encoding = {TARGET: "bipe.encodings.Flat", "encoding": encoding}
     levels = list(_levels(encoding, allowed=allowed))
     key, report_on = ("far", _report_far) if far else ("stretch", _report_stretch)
     for level in levels:
@@ -205,7 +203,12 @@ def extend_config(
                 "segments"
             )
         report = report_on(kind, options, level, notes, unit)
-        (level.scheme if far else level.encoding)[key] = dict(report.strategy)
+        holder = level.scheme if far else level.encoding
+        if far and holder is level.encoding:  # a bare encoding, which holds no method
+            inner = holder.copy()
+            holder.clear()
+            holder |= {TARGET: "bipe.encodings.Flat", "encoding": inner}
+        holder[key] = dict(report.strategy)
         reports.append(report)
     return Extension(config=dataclasses.replace(config, encoding=encoding), reports=tuple(reports))
 

@@ -125,6 +125,11 @@ def test_a_dynamic_strategy_is_told_for_its_whole_length():
     assert report.length == 120 and report.kept == (0, 1, 2, 3)
 
 
+def test_a_bare_encoding_in_layers_gets_a_scheme_that_holds_the_method():
+    done = extend_config(small_decoder("rnope").config, far("ReRoPE", window=8), notes=NOTES)
+    assert of_layer(Decoder(done.config).scheme, 0).far == extension.ReRoPE(window=8)
+
+
 def test_a_rotation_inside_segments_is_left_alone():
     config = small_decoder("bilevel_rope_rope").config
     done = extend_config(config, YARN, notes=NOTES)
