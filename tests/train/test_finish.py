@@ -22,7 +22,7 @@ def twin(run, tmp_path):
     return tmp_path / "twin"
 
 
-@pytest.mark.parametrize(("step", "cooldown"), [(None, 3), (11, 4), (1, 1)])
+@pytest.mark.parametrize(("step", "cooldown"), [(None, 3), (11, 4), (1, 1), (12, 2)])
 def test_a_finished_run_is_its_twin_that_was_planned_so(stopped, tmp_path, step, cooldown):
     step = step or random.randint(2, 9)
     run = stopped(step)
@@ -50,6 +50,7 @@ def test_without_a_cooldown_the_checkpoint_becomes_the_model(stopped):
         path.write_text("")
     assert main(["finish", str(run)]) == 0
     assert not any(path.exists() for path in left)
+    assert main(["finish", str(run.rename(run.parent / "me@host"))]) == 0  # names no step
 
 
 @pytest.mark.slow

@@ -197,6 +197,8 @@ class LMDataModule(lightning.LightningDataModule):
     def train_dataloader(self) -> RowLoader:
         trainer = self._trainer()
         self.teardown("fit")
+        # A checkpoint of what was then the last step says so, but there may be more by now.
+        trainer.fit_loop.epoch_loop.batch_progress.is_last_batch = False
         self._loader = RowLoader(
             order=self.order(),
             micro_batch=self.at_once(trainer.world_size),
