@@ -1,6 +1,7 @@
 """Every callback of Lightning's, under a Trainer and in a command: right, or refused."""
 
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -110,6 +111,11 @@ def test_in_a_command(name, reference, bipe, tmp_path):
     assert same_weights(run, reference) != (name in AVERAGES)
     assert [row["loss"] for row in curve(run)] == [row["loss"] for row in curve(reference)]
     assert len(checkpoints(run / CHECKPOINTS)) == 2
+    if name in AVERAGES:  # also those that are written again from the checkpoint
+        shutil.copytree(run / "model", tmp_path / "before" / "model")
+        shutil.rmtree(run / "model")
+        assert bipe("pretrain", *WORDS, *words)[0] == 0
+        assert same_weights(run, tmp_path / "before")
     if name == "ModelCheckpoint":
         assert [path.name for path in (run / "lightning").glob("*.ckpt")] == ["epoch=0-step=4.ckpt"]
     assert torch.load(checkpoints(run / CHECKPOINTS)[-1], weights_only=True)["global_step"] == 4

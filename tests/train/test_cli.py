@@ -22,6 +22,7 @@ from tests.train.studies import typed
 from train.cli import main
 from train.errors import ConfigError
 from train.launch import composition
+from train.launch.sweeps.sweep import Sweep
 
 ROOT = Path(__file__).parents[2]
 
@@ -222,6 +223,15 @@ def test_a_key_of_type_text_takes_what_is_typed(text, key):
         return
     study = composition.composed(typed("pretrain", "encoding=rope", f"{key}={text}"))
     assert study.value(key) == text
+
+
+def test_an_argument_of_type_text_takes_what_is_swept():
+    words = typed("prepare", "-m", "corpus=text", "corpus.sources.text.documents.path=1_2,1_3")
+    with composition.opened(words) as overrides:
+        made = Sweep.of(words, overrides)
+        trials = made.trials([*made.combinations()])
+    sources = [trial.config.corpus.settled["sources"]["text"] for trial in trials]
+    assert [source["documents"]["path"] for source in sources] == ["1_2", "1_3"]
 
 
 def test_an_argument_of_type_text_takes_what_is_typed():

@@ -58,5 +58,7 @@ def test_a_token_sees_half_of_its_document():
 
 def test_devices_are_known_by_their_names():
     names = {"NVIDIA H100 80GB HBM3": "H100", "NVIDIA H100 PCIe": "H100 PCIe"}
-    for name, known in (names | {"NVIDIA GeForce RTX 4090": "RTX 4090", "Apple M3": None}).items():
+    names |= {"NVIDIA GeForce RTX 4090": "RTX 4090", "NVIDIA A100-SXM4-80GB": "A100"}
+    names |= dict.fromkeys(("Apple M3", "NVIDIA RTX A1000"))
+    for name, known in names.items():
         assert peak_flops(name) == PEAK.get(known), name

@@ -16,6 +16,7 @@ linear bias skips, which depends on the weights.
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass
 from functools import cache
@@ -114,9 +115,8 @@ def peak_of(device: torch.device, *, bfloat16: bool) -> float | None:
 
 def peak_flops(device: str) -> float | None:
     """Return the bfloat16 operations per second of a device's name; None if it is not known."""
-    named = device.casefold()
-    peaks = (peak for key, peak in PEAK.items() if all(w in named for w in key.casefold().split()))
-    return next(peaks, None)
+    words = {*re.split(r"[\W_]+", device.casefold())}  # an RTX A1000 is no A100
+    return next((peak for key, peak in PEAK.items() if {*key.casefold().split()} <= words), None)
 
 
 def product_rate(dtype: torch.dtype, *, width: int = 768, device: str = "cpu") -> float:

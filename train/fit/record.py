@@ -104,8 +104,7 @@ def last_metrics(folder: Path) -> dict[str, float]:
 
 
 def command_line(command: str) -> list[str]:
-    typed = CALLED.get() or sys.argv[1:]
-    words = [f"--{word[2:]}" if word.startswith("--") else word.lstrip("+") for word in typed]
+    words = [word.lstrip("+") for word in CALLED.get() or sys.argv[1:]]
     if words[:1] == ["finish"]:
         command = words.pop(0)
     elif words[:1] == [command]:  # in a sweep the words are as typed, with the command before them

@@ -29,6 +29,7 @@ from train.data.rows.choices import Stages, uneven
 from train.data.rows.datamodule import LMDataModule, refuse_trainer
 from train.errors import ConfigError, as_config_error
 from train.fit import runs
+from train.fit.checkpoints.reading import weights_of
 from train.fit.checkpoints.shards import Background
 from train.fit.checkpoints.writing import AtomicCheckpointIO, SaveBest, SaveCheckpoints
 from train.fit.entry import (
@@ -225,6 +226,8 @@ def _fit(
             return
         state, own = _trained(trainer, module, rows)
         if trainer.is_global_zero:
+            if entry.checkpoint and entry.step == steps:  # no end put averages in place of weights
+                state = weights_of(entry.checkpoint)
             # `make_trainer` puts it first, if there is one.
             best = trainer.callbacks[0]  # type: ignore[attr-defined]
             if isinstance(best, SaveBest) and (weights := best.weights()) is not None:

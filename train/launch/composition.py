@@ -280,11 +280,13 @@ def configuration(
     command: Command,
     overrides: Sequence[str],
     options: Mapping[str, str] = MappingProxyType({}),
+    *,
+    swept: Collection[str] = (),
 ) -> Config:
     """Return what Hydra composed for a command, or that of --config-file, as a value.
 
     A run has the name of the encoding that was chosen, and reads prepared data: no corpus, unless
-    it is planned before there is any.
+    it is planned before there is any. swept: keys that are not for its name.
     """
     from omegaconf import OmegaConf, open_dict, read_write
 
@@ -305,7 +307,8 @@ def configuration(
                 described: Any = OmegaConf.to_container(node, resolve=False)
                 name = slug(encoding_name(described.get("encoding")))
             pairs = (word.lstrip("+~").partition("=") for word in overrides)
-            typed = ((key.rpartition("@")[2], value or "null") for key, _, value in pairs)
+            typed = ((key.rpartition("@")[2], value or "null") for key, _, value in pairs
+                     if key not in swept)  # fmt: skip
             if changes := {key.removeprefix(inside): value for key, value in typed
                            if key.startswith(inside)}:  # fmt: skip
                 name = named(name, changes)

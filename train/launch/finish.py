@@ -20,7 +20,7 @@ from train.data.store.folder import folders_of
 from train.disk.files import is_name
 from train.errors import ConfigError, RunError, nearest
 from train.fit import runs
-from train.fit.checkpoints import Place, at_step, find_place, manifest_of
+from train.fit.checkpoints import Place, at_step, find_place, manifest_of, named_step
 from train.fit.record import read_sessions
 from train.launch.commands import COMMANDS
 from train.launch.composition import OWN
@@ -44,7 +44,7 @@ def main(words: Words) -> int:
     if not is_name(options.get("name", "x")):
         raise ConfigError(f"name must be one folder name, without a path, was: {options['name']!r}")
     place, cooldown = find_place(run, key="RUN"), _number(options.get("cooldown"))
-    apart, made = "@" in run or bool({"name", "out"} & {*options}), False
+    apart, made = bool(named_step(run) or {"name", "out"} & {*options}), False
     if place.checkpoint is None and (apart or cooldown):
         raise RunError(
             f"{place.home} is finished; name one of its checkpoints, {place.home}@STEP, to end a "

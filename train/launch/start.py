@@ -191,6 +191,8 @@ def run(command: str, /, *words: str, **keys: Any) -> Any:
     for option in typed.options:
         raise ConfigError(f"--{option} is for the command line: bipe {command}")
     config = composed(typed)
+    if config.launch["_target_"].endswith(".Slurm"):
+        raise ConfigError(f"launch=slurm is for the command line: bipe {command}")
     if COMMANDS[command].trains and several(config.trainer):
         raise ConfigError(
             f"train.{command} trains on one device; on several, trainer.devices="
@@ -214,6 +216,11 @@ def _trained(command: str, /, *words: str, **keys: Any) -> TrainedRun:
     return read_run(find_place(str(run(command, *words, **keys)), key="RUN"))
 
 
+def _are_keys(names: Mapping[str, Any]) -> bool:
+    """Return whether each name can be typed as a key; that of a source, web/text, cannot."""
+    return "_target_" not in names and not any("/" in str(name) for name in names)
+
+
 def _typed(keys: Mapping[str, Any], path: str = "") -> Iterator[str]:
     """Yield the keys as they would be typed. A mapping with a `_target_` replaces its group."""
     for key, value in keys.items():
@@ -223,7 +230,7 @@ def _typed(keys: Mapping[str, Any], path: str = "") -> Iterator[str]:
 
             if OmegaConf.is_config(value):
                 value = OmegaConf.to_container(value, resolve=True)
-        if isinstance(value, Mapping) and "_target_" not in value and value:
+        if isinstance(value, Mapping) and value and _are_keys(value):
             yield from _typed(value, f"{name}.")
         elif isinstance(value, str) and name.partition("@")[0] in groups:
             yield f"{name}={value}"

@@ -10,6 +10,7 @@ from optuna.storages.journal import JournalFileBackend
 from tests.train.studies import curve, typed
 from tests.train.test_distributed import LIMIT_S, TWO, start
 from train.launch import composition
+from train.launch.sweeps.search import _distribution
 from train.launch.sweeps.sweep import Sweep
 
 
@@ -161,6 +162,18 @@ def test_a_search_of_nothing_or_without_a_validation_loss_is_refused(bipe, tmp_p
         assert runs_in(tmp_path) == []
     assert bipe("pretrain", *WORDS, "hydra.sweeper.n_trials=1")[0] == 0  # mended
     assert len(runs_in(tmp_path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "last"), [("range(1, 10, 2)", 9), ("range(0, 1, 0.3)", 0.9), ("range(9, 0, -4)", 9)]
+)
+def test_a_search_has_the_last_number_of_a_range(values, last):
+    assert _distribution(composition.parsed(f"a={values}")).high == last
+
+
+def test_a_search_of_no_interval_is_refused_with_its_key(bipe):
+    status, _, err = bipe("pretrain", *WORDS[:2], "optimizer.lr=interval(2, 1)")
+    assert status == 2 and "bipe: optimizer.lr: `low <= high`" in err
 
 
 OWN = "_target_: bipe.encodings.RoPE\nhead_width: 8\ntheta: 70.0\n"

@@ -15,7 +15,7 @@ import train
 from tests.train.studies import typed
 from train import cli, config
 from train.commands import pretrain as command
-from train.errors import ConfigError
+from train.errors import ConfigError, UserError
 from train.fit.record import read_sessions
 from train.launch import composition, start
 from train.stop import Stopped
@@ -139,6 +139,8 @@ def test_a_run_from_python_is_that_of_the_command(smoke, tmp_path):
         ({"steps": "x"}, "steps must be"),
         ({"optimizer": {"lrr": 1}}, "optimizer.lrr"),
         ({"trainer.devices": 2}, "trains on one device"),
+        ({"launch": "slurm"}, "launch=slurm is for the command line"),
+        ({"rows": {"sources": {"web/text": 1}}}, "rows.sources.web/text: no such source"),
         ({"optimizer": object()}, "optimizer: must be text, .*, was: object; .*'_target_'"),
         ({"optimizer": {"_target_": "torch.optim.SGD", "betas": 1}}, "betas"),
         ({"optimizer": {"_target_": "torch.optim.SGD"}}, "also needs params, or _partial_: true"),
@@ -146,7 +148,7 @@ def test_a_run_from_python_is_that_of_the_command(smoke, tmp_path):
 )
 def test_what_is_wrong_in_python_is_refused_as_on_the_command_line(keys, told, smoke):
     words = dict(word.split("=", 1) for word in smoke)
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(UserError, match=told):
         train.pretrain("experiment=smoke", **{**words, **keys})
 
 

@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from train.errors import ConfigError, UserError, nearest, require_package
+from train.errors import ConfigError, UserError, as_config_error, nearest, require_package
 from train.launch.commands import TRAINS
 from train.launch.hydra_keys import SEARCH, is_of_hydra
 from train.launch.sweeps.outcomes import Outcome
@@ -85,10 +85,15 @@ def _require_validation(trial: Trial) -> None:
 
 def _parsed(made: Sweep) -> tuple[tuple[str, ...], dict[str, Any]]:
     """Return the words that are the same in all trials, and the distribution of each other key."""
+    from hydra.core.override_parser.types import Override
+
     last = made.overrides().values()
     fixed = [str(override.input_line) for override in last if not override.is_sweep_override()]
-    space = {override.get_key_element(): _distribution(override) for override in last
-             if override.is_sweep_override()}  # fmt: skip
+    space = {}
+    for override in filter(Override.is_sweep_override, last):
+        key = override.get_key_element()
+        with as_config_error(f"{key.lstrip('+')}: "):  # Optuna says why
+            space[key] = _distribution(override)
     if not space:
         raise ConfigError("hydra/sweeper=optuna has nothing to search; write key='interval(a, b)'")
     return tuple(fixed), space
@@ -101,7 +106,10 @@ def _distribution(override: Any) -> Any:
     if override.is_choice_sweep():
         return CategoricalDistribution(list(override.sweep_string_iterator()))
     if override.is_range_sweep():
-        low, high, step = value.start, value.stop - value.step, value.step
+        numbers = sorted(value.range()) or [value.start, value.stop]
+        low, high, step = numbers[0], numbers[-1], abs(value.step)
+        if isinstance(high, float):  # range(0, 1, 0.3) ends at 0.8999999999999999
+            high = float(f"{high:.12g}")
     else:
         low, high, step = value.start, value.end, None
     log = "log" in value.tags

@@ -113,10 +113,9 @@ class Sweep:
 
     def composed(self, trial: Trial) -> Trial:
         """Return a trial with its configuration; keys that are swept are for its name to add."""
-        fixed = [word for word in trial.words
-                 if word.partition("=")[0].lstrip("+~") not in trial.changes]  # fmt: skip
         hydra_config = whole(trial.words, number=trial.number)
-        config = configuration(hydra_config, COMMANDS[self.command], fixed)
+        command, swept = COMMANDS[self.command], trial.changes
+        config = configuration(hydra_config, command, trial.words, swept=swept)
         return replace(trial, composed=config, unnamed=hydra_config.name is None)
 
     def trials(self, asked: Sequence[Trial], *, endings: Sequence[str] = ()) -> list[Trial]:
