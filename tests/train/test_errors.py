@@ -24,6 +24,7 @@ TOLD = [
     ("encoding.inter.thetta=1", "RoPE has no such key; did you mean 'theta'?"),
     # Wrong types and choices.
     ("optimizer.betas=[0.9]", "optimizer.betas must be tuple[float, float], was: [0.9]"),
+    ("~model", "the configuration also needs model: remove ~model"),
     ("encoding=null", "the configuration also needs encoding"),
     # What other keys decide.
     ("model.encoding={}", "model.encoding cannot be set; set encoding instead"),

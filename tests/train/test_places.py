@@ -117,7 +117,8 @@ def test_a_checkpoint_knows_its_step_and_the_tokens_seen(stepwise):
 def test_tokens_are_counted_between_the_lines_of_metrics():
     lines = [{"step": step, "tokens": seen} for step, seen in ((10, 100), (20, 400), (30, None))]
     found = {step: tokens_at(step, lines) for step in (0, 5, 10, 15, 20, 25)}
-    assert found == {0: 0, 5: 50, 10: 100, 15: 250, 20: 400, 25: 400}
+    assert found == {0: 0, 5: 50, 10: 100, 15: 250, 20: 400, 25: 550}
+    assert tokens_at(7, lines[:1]) == 70 and tokens_at(7, []) == 0
 
 
 class Faulty(lightning.Callback):

@@ -77,6 +77,14 @@ def test_what_is_trained_comes_from_the_file(key, value, ours, tmp_path):
     assert other.trainer["accelerator"] == "cpu"
 
 
+def test_a_group_in_a_place_of_its_own_is_a_word_as_well(tmp_path):
+    ours = composition.composed(typed("pretrain", "out=mine"))
+    words = ("encoding=bilevel", "encoding@encoding.inter=kerple")
+    study = read(ours.as_plain(), *words, folder=tmp_path, command="pretrain")
+    inter = composition.composed(typed("pretrain", *words)).as_plain()["encoding"]["inter"]
+    assert study.as_plain()["encoding"]["inter"] == inter
+
+
 def test_an_escaped_variable_of_the_environment_is_a_text(ours, tmp_path, monkeypatch):
     monkeypatch.setenv("SECRET", "s3cret")
     study = read(changed(ours.as_plain(), "report.title", r"\${oc.env:SECRET}"), folder=tmp_path)

@@ -136,6 +136,8 @@ class Config:
         from omegaconf import OmegaConf
 
         register_resolvers()
+        if "model" not in config:  # which others are made of
+            raise ConfigError("the configuration also needs model: remove ~model")
         plain: Any = (
             config if isinstance(config, dict) else OmegaConf.to_container(config, resolve=True)
         )

@@ -446,8 +446,9 @@ def stored(file: Path, made: DictConfig, command: Command, overrides: Sequence[s
         if hydra_keys.is_of_hydra(word) or word.startswith("command="):
             continue
         override = parsed(word)
-        key = override.key_or_group
-        if key in made.hydra.runtime.choices and override.package is None:
+        group, place = override.key_or_group, override.package
+        key = place or group
+        if (group if place is None else f"{group}@{place}") in made.hydra.runtime.choices:
             OmegaConf.update(config, key, _raw(made, key), merge=False, force_add=True)
         elif not f"{key}.".startswith(tuple(f"{name}." for name in reserved)):
             value = None if override.is_delete() else override.value()

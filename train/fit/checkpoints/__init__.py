@@ -11,6 +11,7 @@ the notes, tokenizer and segmenter, sealed like RUN/model. Nothing here loads to
 
 from __future__ import annotations
 
+import bisect
 import glob
 import re
 import sys
@@ -130,14 +131,19 @@ def describe(place: Place) -> dict[str, Any]:
 
 
 def tokens_at(step: int, metrics: Sequence[Mapping[str, Any]]) -> int:
-    """Return the tokens that a training has read up to a step. metrics: lines of metrics.csv."""
+    """Return the tokens that a training has read up to a step. metrics: lines of metrics.csv.
+
+    Between two lines, or behind the last, tokens are taken to grow evenly.
+    """
     pairs = [(row.get("step"), row.get("tokens")) for row in metrics]
     whole: Any = [line for line in pairs if None not in line]
-    lines: list[tuple[int, int]] = [(0, 0), *whole]
-    before = max(line for line in lines if line[0] <= step)
-    after = min((line for line in lines if line[0] >= step), default=before)
-    share = (step - before[0]) / max(1, after[0] - before[0])
-    return round(before[1] + share * (after[1] - before[1]))
+    read: dict[int, int] = {0: 0, **dict(whole)}
+    if len(read) == 1:
+        return 0
+    lines = sorted(read.items())
+    place = min(max(1, bisect.bisect_left(lines, (step,))), len(lines) - 1)
+    (begin, before), (end, after) = lines[place - 1 : place + 1]
+    return round(before + (step - begin) * (after - before) / (end - begin))
 
 
 def find_places(places: str | Sequence[str], *, key: str = "runs") -> list[Place]:
