@@ -86,7 +86,10 @@ class Cache:
         level: int = 0,
         levels: int = 1,
     ) -> Positions:
-        """Return the positions of the next tokens of each row; see `Positions.from_marks`."""
+        """Return the positions of the next tokens of each row; see `Positions.from_marks`.
+
+        Waits for the device: whether a document opens among them decides the path of attention.
+        """
         carry = self.carry()
         at = Positions.from_marks(marks, carry=carry, padding=padding, level=level, levels=levels)
         document = at.document[:, 0] if carry is None else carry.document

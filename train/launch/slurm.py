@@ -34,7 +34,7 @@ from train.launch.sweeps.trials import Trial, check_trial, default_name
 from train.words import Words
 
 EXIT_LOST = 1
-_TIME = re.compile(r"\d+|\d+-\d+|(\d+-)?\d+:\d\d(:\d\d)?")
+_TIME = re.compile(r"\d+(-\d+)?|(\d+-)?\d+:\d\d(:\d\d)?")
 _SEXAGESIMAL = 3600  # YAML reads 1:00:00 without quotes as this number
 _SIGNAL = re.compile(r"(USR1|TERM)@\d+")  # whose exit status `_end` knows
 _DROPPED = re.compile(r"[+~]*(launch|dry_run|command)[.=]")

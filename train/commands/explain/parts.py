@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from bipe.attention.dispatch import bias_kind
-from bipe.encodings.base import Chain, Encoding, Layers, far_of, levels_of
+from bipe.encodings.base import Chain, Encoding, Layers, far_of, has_hook, levels_of
 from bipe.encodings.multilevel import Multilevel
 from bipe.positions import SEGMENT_BIT, Positions
 
@@ -179,5 +179,5 @@ def source_of(kind: type) -> tuple[str, list[str]]:
 
 def _embeds(of: nn.Module) -> bool:
     if isinstance(of, Encoding):
-        return type(of).embed is not Encoding.embed
+        return has_hook(type(of), "embed")
     return any(_embeds(encoding) for encoding in of.modules() if isinstance(encoding, Encoding))
