@@ -1,11 +1,4 @@
-"""What every encoding must keep to, tried on a model of its sizes: for encodings of one's own.
-
-forward   outputs are numbers
-causal    no output depends on later tokens
-packed    documents in one row are as each of them alone
-cached    tokens read one by one, with their keys in a cache, are as all at once
-relative  outputs stay when ids are shifted, where an encoding says that it is relative
-"""
+"""What every encoding must keep to, tried on a model of its sizes: for encodings of one's own."""
 
 from __future__ import annotations
 
@@ -29,13 +22,16 @@ _VOCABULARY, _MLP = 64, 8
 _STD = 0.2  # of weights: large, so that what is wrong shows
 _SAME = 1e-5  # of the largest output; hooks may compute in float32
 _MOST_WEIGHTS = 50e6
-_FAULTS = {
-    "forward": "outputs are no numbers",
-    "causal": "outputs depend on later tokens",
-    "packed": "outputs depend on other documents of the row",
-    "cached": "outputs differ if tokens are read one by one, as bipe generate does; a hook must "
-    "depend on its arguments alone, and what it does to a token on no other",
-    "relative": "outputs change with a shift of all ids; set relative = False",
+# What each says, and what to do where it is broken.
+_LAWS = {
+    "forward": ("outputs are numbers", "look for infinities"),
+    "causal": ("no output depends on later tokens", "hooks may only look back"),
+    "packed": ("documents in one row are as each of them alone", "read ids, not places in a row"),
+    "cached": (
+        "tokens read one by one, as bipe generate does, are as all at once",
+        "a hook may depend on its arguments alone, and treat a token without looking at others",
+    ),
+    "relative": ("outputs stay when ids are shifted", "set relative = False"),
 }
 
 
@@ -59,8 +55,9 @@ def laws(decoder: DecoderConfig, *, allowed: tuple[str, ...]) -> Iterator[str]:
         except (ArithmeticError, IndexError, RuntimeError, ValueError) as error:
             yield f"{name}: FAILS: {str(error).strip().splitlines()[0]}"
             return
-        good = share < _SAME
-        yield f"{name}: holds" if good else f"{name}: BROKEN by {share:.2g}: {_FAULTS[name]}"
+        law, cure = _LAWS[name]
+        broken = f"BROKEN by {share:.2g} of the largest output (the law: {law}); {cure}"
+        yield f"{name}: {f'holds: {law}' if share < _SAME else broken}"
 
 
 def _tries(model: Decoder) -> Iterator[tuple[str, Callable[[], float]]]:
