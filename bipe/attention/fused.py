@@ -98,10 +98,15 @@ bias_row_works._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 @functools.cache
 def _bias_row_works() -> bool:
-    # The first caller may be under no_grad or autocast, and random numbers would change its state.
-    with torch.enable_grad(), torch.autocast("cpu", enabled=False):
-        q = torch.linspace(-1, 1, 64).sin().view(1, 1, 8, 8).requires_grad_()
-        row = torch.arange(8.0).view(1, 1, 8)
+    # The first caller may be under inference_mode, another default dtype or autocast, and random
+    # numbers would change its state.
+    with (
+        torch.inference_mode(False),
+        torch.enable_grad(),
+        torch.autocast("cpu", enabled=False),
+    ):
+        q = torch.linspace(-1, 1, 64, dtype=torch.float32).sin().view(1, 1, 8, 8).requires_grad_()
+        row = torch.arange(8, dtype=torch.float32).view(1, 1, 8)
         scores = q @ q.transpose(-1, -2) / 8**0.5 + row
         hidden = torch.ones(8, 8, dtype=torch.bool).triu(1)
         expected = scores.masked_fill(hidden, float("-inf")).softmax(-1) @ q

@@ -211,9 +211,13 @@ def test_memory_that_chunks_free_is_released(monkeypatch):
     assert len(released) == 2 * 2
 
 
-def test_the_private_operator_is_found_wherever_it_is_first_asked_for():
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_private_operator_is_found_wherever_it_is_first_asked_for(mode, dtype, request):
     _bias_row_works.cache_clear()
-    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+    torch.set_default_dtype(dtype)
+    request.addfinalizer(lambda: torch.set_default_dtype(torch.float32))
+    with mode(), torch.autocast("cpu", torch.bfloat16):
         state = torch.get_rng_state()
         assert bias_row_works()
         assert torch.equal(state, torch.get_rng_state())

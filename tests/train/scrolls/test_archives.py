@@ -128,7 +128,8 @@ def test_a_fault_is_told_with_file_row_and_field(tmp_path, rows, told):
         ({"name": "qmsumm"}, "did you mean 'qmsum'"),
         ({"instruction": "Sum", "prompt": "{question}{document}"}, r"name .* \{instruction\} once"),
         ({"prompt": "{question}"}, r"task qmsum: prompt must name the field \{document\} once"),
-        ({"prompt": "{question} {document} {title}"}, r"field \{title\}; there are: \{document\}"),
+        ({"prompt": "{question} {document} {title}"}, r"no field but \{document\}.*, was: .*title"),
+        ({"prompt": "{question} {document!r}"}, r"no field but \{document\}.*, was: .*document!r"),
         ({"prompt": "{question} {document"}, "is not a valid template"),
     ],
 )

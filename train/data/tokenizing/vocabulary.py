@@ -128,8 +128,8 @@ class LoadTokenizer:
         changing = [step["type"] for step in steps if step not in marking]
         if changing and self.normaliser == "refuse":
             raise DataError(
-                f"path={self.path}: the tokenizer normalises text ({', '.join(changing)}), so its "
-                f"ids do not decode to the text. Set {KEY}normaliser=keep to use it anyway, or "
+                f"{KEY}path={self.path}: the tokenizer normalises text ({', '.join(changing)}), so "
+                f"its ids do not decode to the text. Set {KEY}normaliser=keep to use it anyway, or "
                 f"{KEY}normaliser=drop to remove the normaliser"
             )
         if changing and self.normaliser == "drop":
@@ -149,8 +149,7 @@ class LoadTokenizer:
         file = _find(Path(self.path))
         files = [file, *filter(Path.exists, [file.parent / TOKENIZER_CONFIG])]
         digest = hashlib.sha256(b"".join(map(Path.read_bytes, files)))
-        if (prepared := _prepared(file).get("eos_id")) is not None:
-            digest.update(str(prepared).encode())
+        digest.update(" ".join(map(str, _prepared(file).values())).encode())
         options = {key: value for key, value in asdict(self).items() if key != "path"}
         if self.bos == "none":
             del options["bos"]
@@ -219,7 +218,7 @@ def _find(path: Path) -> Path:
     files = usual or [file for ending in _ENDINGS for file in sorted(path.glob(ending))]
     if not files:
         raise DataError(
-            f"path={path}: contains none of {', '.join((*_NAMES, *_ENDINGS))}; save a "
+            f"{KEY}path={path}: contains none of {', '.join((*_NAMES, *_ENDINGS))}; save a "
             "slow tokenizer as tokenizer.json by "
             "AutoTokenizer.from_pretrained(...).save_pretrained(...)"
         )

@@ -69,7 +69,7 @@ class Prompt:
         for _, name, spec, conversion in parsed:
             if name is not None and (name not in allowed or spec or conversion):
                 fields = ", ".join(f"{{{name}}}" for name in sorted(allowed))
-                raise self._fault(f"has no field {{{name}}}; there are: {fields}")
+                raise self._fault(f"must have no field but {fields}, was: {self.template!r}")
         names = [name for _, name in self.pieces]
         for name in (*self.needs, *(["instruction"] if self.instruction else [])):
             if names.count(name) != 1:

@@ -244,7 +244,10 @@ def test_documents_end_as_in_the_prepared_data_of_the_folder(tmp_path):
         (tmp_path / "manifest.json").write_text(json.dumps({"tokenizer": {"eos_id": chosen}}))
         assert LoadTokenizer(path=tmp_path).build().eos_id == chosen
         prints.append(LoadTokenizer(path=tmp_path).fingerprint())
-    assert prints[0] != prints[1]
+    ids = {"bos_id": chosen, "eos_id": chosen}
+    (tmp_path / "manifest.json").write_text(json.dumps({"tokenizer": ids}))
+    prints.append(LoadTokenizer(path=tmp_path).fingerprint())
+    assert len({each["sha256"] for each in prints}) == 3
     (tmp_path / "manifest.json").write_text("of another program")
     assert LoadTokenizer(path=tmp_path).build().eos == "</s>"
 
