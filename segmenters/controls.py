@@ -147,8 +147,8 @@ class RandomCuts(Segmenter):
 
     def __post_init__(self) -> None:
         require_type("mean", self.mean, float, int)
-        if not 1 <= self.mean < float("inf"):
-            raise ValueError(f"mean must be at least 1 and finite, was: {self.mean}")
+        if not 1 <= self.mean <= 2**64:
+            raise ValueError(f"mean must be between 1 and 2**64, was: {self.mean}")
         require_integer("seed", self.seed, 0)
 
     def _ends(self, text: str) -> Iterable[int]:

@@ -105,7 +105,9 @@ _BY_SET = {_NOT_A_NAME.sub("", name): route for name, route in _by(_ROUTES, "set
 # ("c4/en", "cc_en_head").
 _SEPARATOR = re.compile(r"[/:]|_(?=head|middle|tail|en_|all\b)")
 # ISO 639 codes of natural languages that are also names of programming languages.
-_BOTH: Final = frozenset(("cs", "pl", "sh", "sl", "ml", "mk", "kt", "hs", "ts", "tr", "ro", "io"))
+_BOTH: Final = frozenset(
+    ("cs", "pl", "sh", "sl", "ml", "mk", "kt", "hs", "ts", "tr", "ro", "io", "hy")
+)
 _SCRIPT = re.compile(r"#![ \t]*(?:\S*/env[ \t]+(?:-\S+[ \t]+)*)?(?:\S*/)?([a-z]+)")
 
 

@@ -67,7 +67,7 @@ class Auto(Segmenter):
     """
 
     granularity: str = "physical"
-    version: ClassVar[int] = 12
+    version: ClassVar[int] = 13
     lookahead = None
     level_names = ("segment", "block", "part")
 

@@ -33,11 +33,9 @@ _MOST_SPACES = _BEHIND - 3
 _RARE, _THAI, _WIDE = range(3)
 (_OTHER, _SPACE, _BLANK, _SMALL, _COMMA, _CAPITAL, _DIGIT, _WORD, _OPENER, _SQUARE) = range(3, 13)
 _QUOTE = 13
-(_RETURN, _NEWLINE, _LINE_END, _PERIOD, _EXCLAMATION, _QUESTION, _TERMINATOR, _DIVIDER) = range(
-    32, 40
-)
+(_NEWLINE, _LINE_END, _PERIOD, _EXCLAMATION, _QUESTION, _TERMINATOR, _DIVIDER) = range(33, 40)
 (_ROUND, _CLOSING, _ANGLE, _BULLET, _COLON, _FACE, _WIDE_TERMINATOR, _ASTRAL) = range(40, 48)
-_FIRST, _CLASSES = _RETURN, 64
+_FIRST, _CLASSES = _NEWLINE, 64
 _MAY_BE_WIDE = (_WIDE, _WIDE_TERMINATOR, _ASTRAL)
 Places: TypeAlias = "array[int]"
 # From here on no letter is known as a capital or as one of a word, which only is slower.
@@ -53,13 +51,13 @@ def _is(*classes: int) -> npt.NDArray[np.bool_]:
     return members
 
 
-_IS_SPACE = _is(_SPACE, _BLANK, _NEWLINE, _RETURN, _LINE_END)
+_IS_SPACE = _is(_SPACE, _BLANK, _NEWLINE, _LINE_END)
 _IS_WORD = _is(_SMALL, _CAPITAL, _DIGIT, _WORD)
 _IS_SIGN = _is(_PERIOD, _EXCLAMATION, _QUESTION)
-# How many line ends these are; two characters may be one.
-_RETURNS = 16
+# How many line ends these are; separators of Unicode are counted apart.
+_SEPARATOR = 16
 _LINES = np.zeros(_CLASSES, np.uint8)
-_LINES[_NEWLINE], _LINES[[_RETURN, _LINE_END]] = 1, _RETURNS
+_LINES[_NEWLINE], _LINES[_LINE_END] = 1, _SEPARATOR
 # What closes behind a sign; what is no part of a candidate behind a sign and white space.
 _IS_QUOTE = _is(_QUOTE, _CLOSING)
 _STARTS = _is(_SMALL, _CAPITAL, _DIGIT, _WORD, _OPENER, _ROUND)
@@ -132,7 +130,6 @@ def _table(size: int) -> npt.NDArray[np.uint8]:
         _QUESTION: "?",
         _LINE_END: signs.LINE_ENDS,
         _NEWLINE: "\n",
-        _RETURN: "\r",
         _BULLET: signs.BULLETS,
         _DIVIDER: signs.DIVIDERS,
         _ROUND: "(",
@@ -184,6 +181,7 @@ class Candidates:
 
 def candidates(text: str, position: int, *, foreseen: Foresight, lanes: bool) -> Candidates:
     """Return the candidates of a text from `position` on; without `lanes`, all are asked about."""
+    text = signs.with_line_ends(text)
     size, plain = len(text) - position, text.isascii()
     starts, places, sure = None, array("q"), array("q")
     if size < LONG:
@@ -248,8 +246,8 @@ def _sort(
         lines += _LINES[space]
         nexts = nexts + is_space
     # No candidates are single line ends, short dividers, and signs before blank lines.
-    visible, more = ~_IS_SPACE[classes[nexts]], lines % _RETURNS
-    single = ((kinds == _NEWLINE) & (lines == 0)) | ((kinds == _RETURN) & (lines == 1))
+    visible, more = ~_IS_SPACE[classes[nexts]], lines % _SEPARATOR
+    single = (kinds == _NEWLINE) & (lines == 0)
     blank = visible & (kinds == _NEWLINE) & (more > 0)
     asked = ~(blank | (visible & single) | (_IS_SIGN[kinds] & (more > 1)))
     asked &= (kinds != _DIVIDER) | (classes[places - 5] == _DIVIDER)

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from segmenters.base import Machine
+from segmenters.prose.signs import with_line_ends
 
 WRAPPED, PARAGRAPH, AUTO = KINDS = ("wrapped", "paragraph", "auto")
 
@@ -30,7 +31,7 @@ _NAMES = (
 )
 _HEADING = re.compile(
     rf"[ \t]*+(?:(?:{_NAMES})[ \t]+(?:\d+|[ivxlc]+|[^\W\d_]{{3,12}})\b[^\n]{{0,60}}"
-    r"|\d{1,3}(?:\.\d{1,3}){0,3}\.?[ \t]+[^\W\d_][^\n]{0,70}(?<![.,;:!?])"
+    r"|\d{1,3}(?:\.\d{1,3}){0,3}\.?[ \t]+[^\W\d_][^\n]{0,70}(?<![.,;:!?\s])"
     r"|(?-i:[IVXLC]{1,7})\.?|[^\n]{1,80}\n[ \t]*(?:={3,}|-{3,}|~{3,})"
     r"|(?-i:(?=[^\na-z]*[A-Z]{2})[^\na-z]{3,80}))\s*(?:\n|\Z)",
     re.IGNORECASE,
@@ -75,13 +76,16 @@ class LineEnds(Machine):
     before: int | None = None  # the length of the line before; None: it is blank
     final: str = ""  # the last visible character
     begun: bool = False  # something visible was read
+    returned: bool = False  # the last character is a return, not counted yet
     widths: deque[int] = field(default_factory=lambda: deque(maxlen=_LINES))
     ends: deque[int] = field(default_factory=lambda: deque(maxlen=_LINES))
 
     def _read(self, text: str) -> list[int]:
         places: list[int] = []
-        place = self.size
-        for index, line in enumerate(text.split("\n")):
+        place = self.size - self.returned
+        text = with_line_ends("\r" * self.returned + text)
+        self.returned = text[-1] == "\r"
+        for index, line in enumerate(text.removesuffix("\r").split("\n")):
             if index:
                 self._end_line()
             self._read_line(line, place, places)

@@ -19,12 +19,12 @@ _ITEM = re.compile(r"\n" + _MARK)
 _SIGNS = "*=~_#\u2013\u2014\u2022\u2500\u2550\u25a0-\u25ff\u2605\u2606-"
 _RULE = re.compile(
     r"\n[ \t]{0,80}+(?:[%\u203b\u2042\u2766]|"
-    rf"(?:[{_SIGNS}][ \t]{{0,3}}+){{3,70}}+)[ \t\r]{{0,9}}+"
+    rf"(?:[{_SIGNS}][ \t]{{0,3}}+){{3,70}}+)[ \t]{{0,9}}+"
     r"(?=\n\s*+(?P<first>\S))"
 )
 # How the lines of items and rules begin: both patterns are tried only there.
 _MARKED = re.compile(r"\n[ \t]{0,80}+(?:[^A-Za-z\s]|[a-y]\.?[.)])")
-_LINE_START = re.compile(r"\n[ \t]{0,16}+(?P<first>\S)|\n[ \t\r]*+(?P<blank>\n)")
+_LINE_START = re.compile(r"\n[ \t]{0,16}+(?P<first>\S)|\n[ \t]*+(?P<blank>\n)")
 _AFTER_COLON = re.compile(r":[ \t]{0,8}\n[ \t]{0,16}(?=[*+\u2022\u2023\u2043-])")
 _ITEM_REACH = 400  # characters behind an item in which the next one may be
 

@@ -37,7 +37,7 @@ MOST = 16
 _SINGLE = re.escape("".join(sign for sign in _SIGNS if sign not in ("`", ",", "''")))
 # A quote, but no apostrophe within a word of ASCII, or a blank line.
 QUOTE = re.compile(
-    rf"[\n`,{_SINGLE}](?!(?<=[A-Za-z0-9]['\u2019])[A-Za-z0-9])(?:(?<=\n)[ \t\r]*+(?P<blank>\n)"
+    rf"[\n`,{_SINGLE}](?!(?<=[A-Za-z0-9]['\u2019])[A-Za-z0-9])(?:(?<=\n)[ \t]*+(?P<blank>\n)"
     rf"|(?<![{_RUN}]{{{MOST}}}.)(?:(?<=[{_SINGLE}])|(?<=``)|(?<=,,)))"
 )
 _LEADS = frozenset("([{:\u2014\u2013-/\uff08\uff1a\u3010")

@@ -90,7 +90,7 @@ def sentence_ends(
 
 def is_one(text: str) -> bool:
     """Return True only for one sentence: a short line of ASCII without a candidate in it."""
-    if len(text) >= LONG or not text.isascii() or "\n" in text:
+    if len(text) >= LONG or not text.isascii() or "\n" in text or "\r" in text:
         return False
     match = candidate_pattern.PATTERNS[0].search(text)
     return match is None or (match.end() == len(text) and not match["spaced"])

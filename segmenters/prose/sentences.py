@@ -44,8 +44,8 @@ from segmenters.prose.signs import (
     SPACED_CLOSERS,
     STRONG,
     usual,
+    with_line_ends,
 )
-from segmenters.prose.word_lists import CODES
 
 _LOG = logging.getLogger(__name__)
 
@@ -112,7 +112,7 @@ class Sentences(Segmenter):
     next_word: bool = False
     fallback: bool = False
     line_ends: str = WRAPPED
-    version: ClassVar[int] = 15
+    version: ClassVar[int] = 16
     level_names = ("sentence", "paragraph", "section")
 
     def __post_init__(self) -> None:
@@ -145,11 +145,6 @@ class Sentences(Segmenter):
         return self._is_causal or self.backend == "thai"
 
     @property
-    def _code(self) -> str:
-        """Return the language as the rules know it."""
-        return CODES.get(self.language, self.language)
-
-    @property
     def _without_library(self) -> bool:
         """Return whether the rules cut alone. Raises SegmenterError for what is missing."""
         if self.backend == "rules":
@@ -177,7 +172,7 @@ class Sentences(Segmenter):
             return [] if not self.next_word and rules.is_one(text) else self._rule_ends(text)
         library = _library(self.backend)
         if self.backend == "spacy":
-            ends = library.rule_ends(text, next_word=self.next_word, language=self._code)
+            ends = library.rule_ends(text, next_word=self.next_word, language=self.language)
             return ends if self.line_ends == WRAPPED else [*ends, *in_pieces(self._lines(), text)]
         starts = library.sentence_starts(text, backend=self.backend, language=self.language)
         # spaCy's own back ends may start a sentence with the white space in front of it.
@@ -193,7 +188,7 @@ class Sentences(Segmenter):
         return rules.sentence_ends(
             text,
             next_word=self.next_word,
-            language=self._code,
+            language=self.language,
             starts=lines,
             thai=thai,
             log=log,
@@ -217,7 +212,7 @@ class Sentences(Segmenter):
         if self.next_word:
             raise self.refusal("it needs the next word: set next_word=false")
         lines = None if self.line_ends == WRAPPED else self._lines()
-        return SentenceMachine(lines=lines, language=self._code)
+        return SentenceMachine(lines=lines, language=self.language)
 
     def choose(
         self, *, text: str, kind: str | None = None, name: str | None = None, meta: Meta = None
@@ -234,7 +229,11 @@ class Sentences(Segmenter):
     def _levels(self, text: str) -> Sequence[Iterable[int] | Cuts]:
         paragraphs = array("q", in_pieces(self._lines(blank=True), text))
         first = len(text) - len(text.lstrip())
-        return self._ends(text), paragraphs, [*sections(text, chain([first], paragraphs))]
+        return (
+            self._ends(text),
+            paragraphs,
+            [*sections(with_line_ends(text), chain([first], paragraphs))],
+        )
 
     def _coarser_machine(self, level: int) -> Machine:
         if level == 1:
@@ -296,7 +295,9 @@ class SentenceMachine(Machine):
         size = len(self.text)
         moved = self.size - size
         starts = [start - moved for start in self.lines.push(text)] if self.lines else []
-        self.text += usual(text)
+        # A return counts when it is known whether "\n" follows.
+        returned = self.text.endswith("\r")
+        self.text = self.text.removesuffix("\r") + usual(with_line_ends("\r" * returned + text))
         ends: list[int] = []
         if self.last is None:
             start = len(self.text) - len(self.text.lstrip())
@@ -342,7 +343,7 @@ class SentenceMachine(Machine):
         text = self.text[drop:]
         self.resume -= drop
         if self.last is not None:
-            self.last -= drop
+            self.last = max(0, self.last - drop)
         self.quoted = tuple((sign, place - drop) for sign, place in self.quoted)
         last = self.last or 0
         run = len(text) - 6 * _CONTEXT

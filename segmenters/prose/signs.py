@@ -78,6 +78,14 @@ CONTINUES_STRONG = CONTINUES | (
 )
 
 
+def with_line_ends(text: str) -> str:
+    r"""Return the text, of the same length, with "\n" for line ends of returns, but a final one."""
+    if "\r" not in text:
+        return text
+    text = text.replace("\r\n", " \n")
+    return text[:-1].replace("\r", "\n") + text[-1:]
+
+
 def usual(text: str) -> str:
     """Return the text, of the same length, with usual terminators instead of rare ones."""
     if text.isascii() or not MAYBE_RARE.search(text):

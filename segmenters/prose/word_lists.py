@@ -1,5 +1,6 @@
 """The words of the sentence rules: words.txt by section, with the languages that have them."""
 
+import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -23,7 +24,10 @@ def entries_of(lines: Iterable[str]) -> dict[str, list[Entry]]:
             section = line.strip("[]")
         else:
             language, *words = line.split()
-            entries[section] += [Entry(w.lstrip("~"), language, w[0] == "~") for w in words]
+            for word in words:
+                # With letters and marks as one character each, or decomposed.
+                forms = dict.fromkeys((word, unicodedata.normalize("NFD", word)))
+                entries[section] += [Entry(f.lstrip("~"), language, f[0] == "~") for f in forms]
     return entries
 
 

@@ -75,7 +75,14 @@ HEADINGS = [
     *("Chapter One", "Part II. The Sea", "Kapitel 3", "XIV.", "THE WHITE WHALE", "A Title\n=======")
 ]
 NO_HEADINGS = [
-    *("It rained in the town.", "1. Take two eggs.", "I.B.M.", "Part of it was lost", "NO")
+    *(
+        "It rained in the town.",
+        "1. Take two eggs.",
+        "1. Take two eggs. ",
+        "I.B.M.",
+        "Part of it was lost",
+        "NO",
+    )
 ]
 
 
@@ -83,6 +90,25 @@ NO_HEADINGS = [
 def test_headings_start_sections(line):
     text = f"It rained.\n\n{line}\n\nWe left.\n"
     assert (len(Sentences().levels(text)[2]) == 3) is (line not in NO_HEADINGS)
+
+
+LISTS = (
+    "Take:\n- bread and\n- milk\n\n1. One\n2. Two\n****\n"
+    "It is \u201cso.\n\nNo\u201d. We\nleft\n\nTHE END\n\nYes."
+)
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\r"])
+@pytest.mark.parametrize("line_ends", ["wrapped", "paragraph", "auto"])
+def test_line_ends_with_returns_are_line_ends(end, line_ends):
+    segmenter, text = Sentences(line_ends=line_ends), LISTS.replace("\n", end)
+    for level in range(3):
+        expected = [each.replace("\n", end) for each in pieces(LISTS, segmenter, level=level)]
+        assert pieces(text, segmenter, level=level) == expected
+    for level in range(2):
+        machine = segmenter.level_machine(level)
+        ends = [end for character in text for end in machine.push(character)]
+        assert [*ends, len(text)] == segmenter.levels(text)[level].tolist()[1:]
 
 
 def test_online_and_batch_agree_without_reading_ahead():

@@ -39,8 +39,9 @@ BOUND = "longest must be a number of characters, at least 1, or"
 REFUSED = [
     (lambda: Pattern(ends="("), r"ends must be a regular expression, was: '\('"),
     (lambda: Stride(length=0), "length must be at least 1, was: 0"),
-    (lambda: RandomCuts(mean=0.5), "mean must be at least 1"),
-    (lambda: RandomCuts(mean=float("nan")), "mean must be at least 1"),
+    (lambda: RandomCuts(mean=0.5), "mean must be between 1 and"),
+    (lambda: RandomCuts(mean=1e20), "mean must be between 1 and"),
+    (lambda: RandomCuts(mean=float("nan")), "mean must be between 1 and"),
     (lambda: RandomCuts(mean=9, seed=-1), "seed must be at least 0, was: -1"),
     (lambda: Matched(of=Newline(), kind="x"), "kind must be one of shuffled, random, stride, was"),
     (lambda: Matched(of=Newline(), kind="random", seed=-1), "seed must be at least"),

@@ -84,6 +84,7 @@ def test_a_suffix_that_two_languages_share_is_told_by_the_text():
         ({"max_stars_repo_path": "theories/A.v"}, "coq"),
         ({"lang": "Python"}, "code"),
         ({"language": "en"}, "prose"),
+        ({"language": "hy"}, "prose"),
         ({"language": "TeX", "size": 3}, "latex"),
         ({"pile_set_name": None, "path": 7}, "prose"),
     ],

@@ -7,6 +7,7 @@ languages have quotes in quotes (BIPE_FUZZ=20000 reads more of them).
 import json
 import os
 import string
+import unicodedata
 from pathlib import Path
 from unittest.mock import patch
 
@@ -75,6 +76,24 @@ def test_a_quotation_between_spaces_that_is_never_closed_is_forgotten(between, c
 def test_a_list_starts_anew_with_its_line():
     text = "1) a 2) b\nSee 3) c\n1) d 2) e"
     assert pieces(text, AHEAD) == ["1) a ", "2) b\nSee 3) c\n1) d ", "2) e"]
+
+
+def test_letters_may_be_decomposed_in_abbreviations():
+    text = unicodedata.normalize("NFD", "Le g\u00e9n. Leclerc est n\u00e9 le 5 f\u00e9vr. 1902.")
+    assert pieces(text, RULES) == [text]
+
+
+@pytest.mark.parametrize("name", ["DE", "de-AT", "German", "deu_Latn"])
+def test_a_language_has_many_names(name):
+    text = "So ist es, gest. Mai in Rom, siehe Abs. Drei. He changed his mind. Then."
+    assert pieces(text, Sentences(language=name)) == pieces(text, Sentences(language="de"))
+
+
+def test_how_a_very_long_sentence_began_is_forgotten():
+    text = "\u2014 " + "word " * 1000 + "why? \u2014 Then he left it. So"
+    machine = RULES.machine()
+    ends = machine.push(text[:4500]) + [e for c in text[4500:] for e in machine.push(c)]
+    assert [0, *ends, len(text)] == RULES.cut(text).tolist()
 
 
 def test_leading_white_space_belongs_to_the_first_sentence():

@@ -93,7 +93,7 @@ def item_starts(text: str) -> Iterator[int]:
             last = None
         index = int(number) if number else ord(letter or "\0")
         item = (bullet or match["mark"] + ("1" if number else "a"), index)
-        if last == (item[0], index - (not bullet)) or (bullet and text[line - 2 : line] == ":\n"):
+        if last == (item[0], index - (not bullet)):
             yield start
         elif not first and (text[start - 2] not in _BEFORE_LIST or not (letter or index == 1)):
             continue

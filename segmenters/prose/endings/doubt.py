@@ -230,4 +230,4 @@ def names(table: Table) -> Iterator[str]:
 
 def is_blank_line(gap: str) -> bool:
     """Return whether white space holds a blank line or a separator of paragraphs."""
-    return gap.count("\n") > 1 or gap.count("\r") > 1 or "\u2029" in gap
+    return gap.count("\n") > 1 or "\u2029" in gap

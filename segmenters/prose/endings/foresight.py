@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any
 
 from segmenters.prose.endings.doubt import WINDOW, Doubt, Signs, Table
+from segmenters.prose.endings.language import ANY, code_of
 from segmenters.prose.endings.table import ENDS
 from segmenters.prose.endings.words import LONGEST_UNIT, always_ends, is_exclaimed, is_plain
 
@@ -164,4 +165,5 @@ class Foresight(dict[str, Words]):
 @cache
 def foresight(next_word: bool, language: str) -> Foresight:
     """Return what is foreseen in texts of a language."""
-    return Foresight(next_word=next_word, language=language)
+    code = code_of(language)
+    return Foresight(next_word=next_word, language=language if code == ANY else code)

@@ -195,7 +195,7 @@ def _is_turn(doubt: Doubt) -> bool:
 
 def ends_at_dash(doubt: Doubt) -> bool:
     """Return whether a dash names no speaker: long ones do in a turn of such dashes, or quotes."""
-    turn = doubt.text[doubt.last : doubt.last + 1] != doubt.following
+    turn = doubt.start - doubt.last > _LONGEST_TURN or doubt.text[doubt.last] != doubt.following
     return doubt.run[-1] in "!?" and (doubt.following == "-" or turn)
 
 
