@@ -82,8 +82,7 @@ encodings_bilevel: encodings
 
 test: .venv/dev.done
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --ignore tests/bipe/hf
-	@$(MAKE) --no-print-directory test_hf
-	@$(MAKE) --no-print-directory -j2 test_hf_oldest test_lightning_oldest
+	@$(MAKE) --no-print-directory -j3 test_hf test_hf_oldest test_lightning_oldest
 
 # With transformers, which the tests before do without.
 test_hf: .venv/hf.done
@@ -117,7 +116,7 @@ lock: .venv/created
 check: .venv/dev.done
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers $(CORES)
 
 format: .venv/dev.done
 	$(BIN)/ruff check --fix .
@@ -141,7 +140,7 @@ format: .venv/dev.done
 .venv/dev.done: .venv/created pyproject.toml constraints.txt
 	@echo "Installing into .venv (a few minutes the first time) ..."
 	@$(INSTALL) -e '.[dev]'
-	@touch $@
+	@touch .venv/demo.done $@
 
 .venv/docs.done: .venv/demo.done
 	@$(INSTALL) -e '.[demo,docs]'
@@ -157,7 +156,7 @@ $(OLDEST): .venv/hf.done
 		transformers==$(@:.venv/transformers-%=%)
 	@mv $@.part $@ && touch $@
 
-$(OLDEST_LIGHTNING): .venv/dev.done
+$(OLDEST_LIGHTNING): .venv/hf.done
 	@rm -rf $@ $@.part
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile --target $@.part \
 		lightning==$(@:.venv/lightning-%=%)
