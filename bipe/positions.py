@@ -150,12 +150,13 @@ class Positions:
             # No token of this row opens the document that is carried on.
             document = counts[0] + carry.document[:, None]
             before = (carry.token, carry.inter, carry.intra, *carry.levels)
-        token = within(place, starts[0], before[0])
-        inter = within(counts[-1], starts[0], before[1])
-        intra = within(place, starts[-1], before[2])
+        token_before, inter_before, intra_before, *units_before = before
+        token = within(place, starts[0], token_before)
+        inter = within(counts[-1], starts[0], inter_before)
+        intra = within(place, starts[-1], intra_before)
         nested = []
         if levels > 1:  # each unit in the next coarser one, finest first
-            units = zip(counts[:0:-1], starts[-2::-1], before[3:], strict=True)
+            units = zip(counts[:0:-1], starts[-2::-1], units_before, strict=True)
             nested = list(itertools.starmap(within, units))
         if padding is not None:
             document = torch.where(padding, NO_DOCUMENT, document)

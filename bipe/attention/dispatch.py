@@ -64,15 +64,17 @@ FLEX_FROM = 8192
 # The same for gates, whose gradients in bfloat16 it keeps (errors of 0.02, others 0.2 and more).
 GATES_FLEX_FROM = 2048
 _ALL = slice(None)
-_LINEAR = {
-    "chunk": exact_banded_attention,
-    "banded": banded_attention,
-    "exact_banded": exact_banded_attention,
-    "bias_row": bias_row_attention,
-    "augmented": augmented_attention,
+# Of each path that takes a document at a time: its attention, and the bias that it needs.
+_KERNELS: dict[str, tuple[Callable[..., Tensor], str]] = {
+    "causal": (causal_attention, "no bias"),
+    "chunk": (exact_banded_attention, "a linear bias"),
+    "banded": (banded_attention, "a linear bias"),
+    "exact_banded": (exact_banded_attention, "a linear bias"),
+    "bias_row": (bias_row_attention, "a linear bias"),
+    "augmented": (augmented_attention, "a linear bias"),
+    "tables": (table_attention, "a table"),
+    "chunked": (chunked_attention, "a bias"),
 }
-
-
 Kind = Literal["none", "linear", "gates", "table", "content", "other"]
 
 
@@ -171,7 +173,7 @@ def choose_attention(
     if name == "step":
         return functools.partial(last_query_attention, bias=_last_row(bias, q_at, k_at))
     if name == "chunk":
-        return chunk_attention if bias is None else _linear(name, bias)(_ALL, _ALL)
+        return chunk_attention if bias is None else _kernel(name, bias)(_ALL, _ALL)
     if name in ("eager", "masked"):
         allowed = allowed_pairs(q_at.document, k_at.document)
         if name == "eager":
@@ -179,14 +181,15 @@ def choose_attention(
         return functools.partial(masked_attention, bias=bias, allowed=allowed)
     if name == "flex":
         return choose_flex(bias=bias, at=k_at)
-    if name == "causal" and bias is not None:
-        raise ValueError(f"attention path {name!r} supports no bias, got {type(bias).__name__}")
-    if name in _LINEAR and not isinstance(bias, SeparableBias):
-        raise ValueError(f"attention path {name!r} needs a linear bias, got {bias!r}")
-    if name == "tables" and bias_kind(bias) != "table":
-        raise ValueError(f"attention path {name!r} needs a table, got {bias!r}")
-    if name == "chunked" and bias is None:
-        raise ValueError("attention path 'chunked' needs a bias, got None")
+    suits = {
+        "no bias": bias is None,
+        "a linear bias": isinstance(bias, SeparableBias),
+        "a table": bias_kind(bias) == "table",
+        "a bias": bias is not None,
+    }
+    if not suits[need := _KERNELS[name][1]]:
+        got = None if bias is None else type(bias).__name__
+        raise ValueError(f"attention path {name!r} needs {need}, got {got}")
     if cached:
         raise ValueError(
             f"attention path {name!r} needs as many queries as keys, got "
@@ -285,27 +288,20 @@ def _last_row(bias: Bias | None, q_at: Positions, k_at: Positions) -> Tensor | N
 
 def _kernel(name: str, bias: Bias | None) -> Callable[[slice, slice], Attention]:
     """Return a function from (rows of the batch, time of a document) to its attention."""
-    if bias is not None and name in ("chunked", "tables"):
-        attention = chunked_attention if name == "chunked" else table_attention
-        return lambda rows, keys: functools.partial(
-            attention, bias=bias.part(rows=rows, queries=keys, keys=keys)
-        )
-    if bias is None:
-        return lambda rows, keys: causal_attention
-    return _linear(name, bias)
-
-
-def _linear(name: str, bias: Bias) -> Callable[[slice, slice], Attention]:
-    """Return the same for a linear bias, with its row computed once for all layers."""
-    assert isinstance(bias, SeparableBias)
+    attention, need = _KERNELS[name]
 
     def at(rows: slice, keys: slice) -> Attention:
-        row = bias.row(rows=rows, keys=keys, dtype=torch.float64)
+        if bias is None:
+            return attention
+        if need != "a linear bias":
+            return functools.partial(attention, bias=bias.part(rows=rows, queries=keys, keys=keys))
+        assert isinstance(bias, SeparableBias)
+        row = bias.row(rows=rows, keys=keys, dtype=torch.float64)  # once for all layers
         if name != "augmented" and row.requires_grad and torch.is_grad_enabled():
             raise ValueError(f"attention path {name!r} trains no gates; set attention=auto")
         short = name == "banded" and row.shape[-1] < WORTH_FROM
         simple = short or (name == "exact_banded" and costs_no_digits(row))
-        return functools.partial(bias_row_attention if simple else _LINEAR[name], row=row)
+        return functools.partial(bias_row_attention if simple else attention, row=row)
 
     return at
 

@@ -281,12 +281,12 @@ class Segmented:
     def _get_logits_processor(self, *args: Any, **kwargs: Any) -> Any:
         """Let guidance_scale read its other text whole, with marks of its own."""
         processors = super()._get_logits_processor(*args, **kwargs)  # type: ignore[misc]
-        name = (kwargs.get("model_kwargs") or {}).get("segmentation")
+        given = (kwargs.get("model_kwargs") or {}).get("segmentation")
         for processor in processors if self.segmented else ():
             if isinstance(processor, UnbatchedClassifierFreeGuidanceLogitsProcessor):
                 device = self.get_input_embeddings().weight.device  # type: ignore[attr-defined]
-                exact = isinstance(name, ExactMarks) or name == "exact"
-                rule = self.rule_of_marks("exact" if exact else name and "table", device)
+                names = {IdFlags: "table", ExactMarks: "exact"}  # of what generate() has resolved
+                rule = self.rule_of_marks(names.get(type(given), given), device)
                 processor.unconditional_context["use_cache"] = False
                 processor.model = functools.partial(_guided, self, rule)
         return processors

@@ -38,27 +38,24 @@ _TEXT = re.compile(
     r"|\$(?:(?P<double>\$)|(?P<single>(?=[^\s\d$<.,;:!?)\]}*]))|(?P<price>(?=[\s\d])))"
     rf"|<(?P<tag>/?(?:{_TAG}))>|\[(?P<asy>asy)\]"
 )
-# What closes or breaks each; `break` is read again as text.
 _PROSE, _CAPITAL = r"(?=[A-Za-z#*<>-])", r"(?=[A-Z#*<>])"
-_INSIDE: Final = {
-    "square": re.compile(rf"(?P<close>\\\])|\\[^\]]|{_BLANK}{_CAPITAL}"),
-    "double": re.compile(rf"(?P<close>\$\$)|\\.|{_BLANK}{_PROSE}|{_LINE}"),
-    "environment": re.compile(rf"\\(?:{_ENVIRONMENT}|[^A-Za-z])|{_BLANK}{_CAPITAL}"),
-    "asy": re.compile(r"(?P<close>\[/asy\])"),
-    "round": re.compile(rf"(?P<close>\\\))|\\[^)]|{_BLANK}(?=\S)"),
-    "single": re.compile(rf"(?P<close>\$)|\\.|{_BLANK}(?=\S)|{_LINE}"),
-    "price": re.compile(
-        r"(?P<break>[\r\n]|\$\$|(?<=\s)\$(?=[^\s$<.,;:!?)\]}*]))|(?P<close>\$)(?=\D)|\\."
+# What each sign opens, and what closes or breaks that; `break` is read again as text.
+_OPENERS: Final = {
+    "square": (DISPLAY, rf"(?P<close>\\\])|\\[^\]]|{_BLANK}{_CAPITAL}"),
+    "double": (DISPLAY, rf"(?P<close>\$\$)|\\.|{_BLANK}{_PROSE}|{_LINE}"),
+    "environment": (DISPLAY, rf"\\(?:{_ENVIRONMENT}|[^A-Za-z])|{_BLANK}{_CAPITAL}"),
+    "asy": (DISPLAY, r"(?P<close>\[/asy\])"),
+    "round": (ROUND, rf"(?P<close>\\\))|\\[^)]|{_BLANK}(?=\S)"),
+    "single": (FORMULA, rf"(?P<close>\$)|\\.|{_BLANK}(?=\S)|{_LINE}"),
+    "price": (
+        PRICE,
+        r"(?P<break>[\r\n]|\$\$|(?<=\s)\$(?=[^\s$<.,;:!?)\]}*]))|(?P<close>\$)(?=\D)|\\.",
     ),
-    "fence": re.compile(r"[\r\n][ \t]{0,12}(?P<close>`{3}|~{3})"),
-    "listing": re.compile(rf"\\{_ENVIRONMENT}"),
-    "row": re.compile(r"(?P<break>[\r\n])"),
+    "fence": (CODE, r"[\r\n][ \t]{0,12}(?P<close>`{3}|~{3})"),
+    "listing": (CODE, rf"\\{_ENVIRONMENT}"),
+    "row": (ROW, r"(?P<break>[\r\n])"),
 }
-_KINDS: Final = {
-    **dict.fromkeys(("square", "double", "environment", "asy"), DISPLAY),
-    **dict.fromkeys(("fence", "listing"), CODE),
-    **{"round": ROUND, "single": FORMULA, "price": PRICE, "row": ROW},
-}
+_SPANS: Final = {sign: (kind, re.compile(inside)) for sign, (kind, inside) in _OPENERS.items()}
 # The end of a piece that may begin a sign.
 _UNREAD = re.compile(
     r"(?:\\(?:[a-z]{0,5}|(?:begin|end)\{[A-Za-z]{0,20}\*?)|\$|<(?:/?[a-z]{0,10})|\[/?[a-z]{0,3}"
@@ -126,7 +123,7 @@ class Formulas:
     size: int = 0  # characters read or waiting
     tail: str = "\n"  # the end of the text; a line starts with it
     waiting: int = 1  # characters at its end that are not read yet
-    sign: str = ""  # what opened the span, a name of `_INSIDE`
+    sign: str = ""  # what opened the span, a name of `_OPENERS`
     name: str = ""  # of its environment
     depth: int = 0  # of environments of that name
     start: int = 0
@@ -140,9 +137,9 @@ class Formulas:
         place = len(self.tail) - self.waiting
         found = Found()
         while place < len(window):
-            limit = self.start + _LONGEST.get(_KINDS.get(self.sign, ""), sys.maxsize) - base
-            pattern, end = (_INSIDE[self.sign], limit) if self.sign else (_TEXT, len(window))
-            if match := pattern.search(window, place, min(end, len(window))):
+            kind, pattern = _SPANS.get(self.sign, ("", _TEXT))
+            limit = self.start + _LONGEST.get(kind, sys.maxsize) - base
+            if match := pattern.search(window, place, min(limit, len(window))):
                 place = (self._inside if self.sign else self._open)(match, base, found)
             elif self.sign and limit <= len(window):
                 place = self._close(limit, base, found, open_to=limit)
@@ -163,7 +160,7 @@ class Formulas:
             found.ends[base + place] = ""
         elif sign == "name":
             sign = self._environment(match, base, found)
-        if sign in _INSIDE:
+        if sign in _SPANS:
             self.sign, self.depth = sign, 1
             # The line end before a fence is not of it.
             start = match.start(sign) if sign in ("fence", "row") else match.start()
@@ -183,7 +180,7 @@ class Formulas:
     def _inside(self, match: re.Match[str], base: int, found: Found) -> int:
         """Read a sign in a span; return where to continue."""
         group, place = match.lastgroup, match.end()
-        kind = _KINDS[self.sign]
+        kind, _ = _SPANS[self.sign]
         if group == "name" and match["name"] == self.name:
             self.depth += 1 if match["which"] == "begin" else -1
             group = None if self.depth else "close"
@@ -231,7 +228,7 @@ class Formulas:
         return _BEHIND_MARK.sub("", window, count=1)[-1:] or "$"
 
     def _span(self, end: int) -> Span:
-        return Span(self.start, self.body, end, _KINDS[self.sign])
+        return Span(self.start, self.body, end, _SPANS[self.sign][0])
 
     def _close(self, place: int, base: int, found: Found, *, open_to: int) -> int:
         found.spans.append(self._span(base + open_to))

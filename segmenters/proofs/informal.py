@@ -176,7 +176,7 @@ class _Steps(Machine):
         return {moved + start for start in starts if start < len(lines)}
 
 
-class _Telling(_Steps):
+class _ToldSteps(_Steps):
     """Notes which rule decided about each place."""
 
     rulings: list[Ruling]
@@ -226,7 +226,7 @@ class ChainOfThought(Stepwise):
 
     def _why(self, text: str) -> list[Ruling]:
         """Return the rule at each place where a line, a sentence or a display ends."""
-        telling = _Telling()
+        telling = _ToldSteps()
         telling.rulings = []
         telling.push(text)
         telling.close()

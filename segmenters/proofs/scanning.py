@@ -201,7 +201,7 @@ _NAMES: Final = {
 }
 
 
-class _Telling:
+class _ToldScanner:
     """Notes for each cut of the scanner beside it which token decided it."""
 
     rule: str
@@ -222,7 +222,7 @@ class _Telling:
 
 def told(reader: type[Scanner], machine: Machine, text: str) -> list[Ruling]:
     """Return which token decided each cut of a text by a scanner."""
-    telling: Any = object.__new__(type(reader.__name__, (_Telling, reader), {}))
+    telling: Any = object.__new__(type(reader.__name__, (_ToldScanner, reader), {}))
     for one in fields(machine):
         setattr(telling, one.name, getattr(machine, one.name))
     telling.rule, telling.rulings = "beginning of a step", []

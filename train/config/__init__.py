@@ -13,7 +13,7 @@ from types import MappingProxyType, NoneType
 from typing import Annotated, Any, Literal, get_origin
 
 from bipe.arguments import fits, hints_of, members, section_of
-from bipe.attention import Path as AttentionPath
+from bipe.attention import Path
 from bipe.build import TARGET, Faults, sectioned
 from train.config import sections as of
 from train.config.calls import Call, calls_in, plain, put
@@ -29,7 +29,7 @@ _NAME = Rule("one folder name, without a path",
 _LENGTH = Rule("at least 1", lambda value: fits(value, Count | None))
 
 
-Path = tuple[str | int, ...]
+Place = tuple[str | int, ...]
 
 # Arguments that bipe passes itself, and the key to set instead.
 _DECIDED_BY = {
@@ -59,7 +59,7 @@ class Origin:
     node: Any
     texts: Mapping[str, str] = field(default_factory=dict)
     choices: Mapping[str, Any] = field(default_factory=dict)
-    variables: Mapping[Path, str] = field(default_factory=dict)
+    variables: Mapping[Place, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class Config:
     epochs: Positive | None
     clip: Positive | None
     patience: Count
-    attention: AttentionPath
+    attention: Path
     compile: bool
     recompute: bool
     context_parallel: Count
@@ -249,7 +249,7 @@ def called(call: Call, **given: Any) -> Any:
     return call.built(**given)
 
 
-def _variables(node: Any, resolved: Mapping[str, Any]) -> dict[Path, str]:
+def _variables(node: Any, resolved: Mapping[str, Any]) -> dict[Place, str]:
     """Return the texts that stand for variables of the environment, by place.
 
     They are used, and written down as they were written: `${oc.env:NAME}`; but a number, or what
@@ -270,13 +270,13 @@ def _variables(node: Any, resolved: Mapping[str, Any]) -> dict[Path, str]:
     return written
 
 
-def texts_in(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
+def texts_in(value: Any, place: Place = ()) -> Iterator[tuple[Place, str]]:
     """Yield the texts inside a plain value, each with its place."""
     if isinstance(value, str):
-        yield path, value
+        yield place, value
     elif isinstance(value, Mapping | list):
         for key, part in value.items() if isinstance(value, Mapping) else enumerate(value):
-            yield from texts_in(part, (*path, key))
+            yield from texts_in(part, (*place, key))
 
 
 def _checkable(call: Call) -> Call:

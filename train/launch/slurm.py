@@ -16,7 +16,6 @@ import re
 import shlex
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,7 +24,7 @@ from typing import Any
 from train import stop
 from train.commands.before.needs import program
 from train.config import Config
-from train.data.preparing.engines import queued
+from train.data.preparing.engines import looks
 from train.data.rows.choices import uneven
 from train.disk.files import write_whole
 from train.errors import ConfigError, MissingPackage, RunError
@@ -38,7 +37,6 @@ _TIME = re.compile(r"\d+(-\d+)?|(\d+-)?\d+:\d\d(:\d\d)?")
 _SEXAGESIMAL = 3600  # YAML reads 1:00:00 without quotes as this number
 _SIGNAL = re.compile(r"(USR1|TERM)@\d+")  # whose exit status `_end` knows
 _DROPPED = re.compile(r"[+~]*(launch|dry_run|command)[.=]")
-_LOOKS = 3  # in a row that must find no job in the queue: one may fail
 _JOB_NUMBER = re.compile(r"job (\d+)")
 _JOB = "${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}_${SLURM_ARRAY_TASK_ID:-0}"
 
@@ -208,11 +206,10 @@ def submit(command: str, trials: Sequence[Trial]) -> int:
 
 def _wait(slurm: Slurm, job: str, trials: Sequence[Trial]) -> int:
     """Wait until the jobs have left the queue; return the first status that is not 0."""
-    gone = 0
-    while gone < _LOOKS:
+    for is_gone in looks(job, seconds=slurm.poll_seconds):
+        if is_gone:
+            break
         stop.check(f"job {job} is still running: squeue --jobs {job}; scancel {job} ends it")
-        gone = 0 if queued(job) else gone + 1
-        time.sleep(slurm.poll_seconds)
     first_status = 0
     for number, trial in enumerate(trials):
         path = Path(slurm.logs) / f"{job}_{number}.status"

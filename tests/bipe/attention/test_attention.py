@@ -229,7 +229,7 @@ def test_the_private_operator_is_found_wherever_it_is_first_asked_for(mode, dtyp
         ("bias_row", "none", TIME, "'bias_row' needs a linear bias"),
         ("tables", "none", TIME, "'tables' needs a table, got None"),
         ("chunked", "none", TIME, "'chunked' needs a bias"),
-        ("causal", "linear", TIME, "'causal' supports no bias, got LinearBias"),
+        ("causal", "linear", TIME, "'causal' needs no bias, got LinearBias"),
         *(
             (path, kind, 5, f"as many queries as keys, got 5 and {TIME}")
             for path, kind in zip(NEED_ALL, ("flat", "linear", "none"), strict=True)

@@ -59,7 +59,7 @@ def test_marks_of_every_level_reach_the_model(name, tmp_path):
             writer.add(np.append(ids, END), marks, id=str(number), size=len(text.encode()))
     data = open_dataset(tmp_path / "x")
     rows = Rows(data=data, row_length=max(expected) + 1, packing=Packing(strategy="single"))
-    about = {"continues": False, "step": 0, "step_targets": 1, "rows_after": 0, "tokens_after": 0}
+    about = {"continues": False, "step": 0, "step_targets": 1, "tokens_after": 0}
     batch = collate(rows.read(range(len(rows))), sources=[0] * len(rows), **about)
     for row, padding in enumerate(batch.padding):
         anchors, levels = expected[int((~padding).sum()) - 1]

@@ -175,7 +175,7 @@ def test_a_job_is_queued_again_after_a_checkpoint_unless_it_was_cancelled(
 
 
 def test_who_waits_gets_the_status_of_the_first_task_that_failed(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("train.launch.slurm.queued", lambda job: False)
+    monkeypatch.setattr("train.data.preparing.engines.queued", lambda job: False)
     trials = [Trial(words=(), changes={}, composed=SimpleNamespace(out="runs"), name=name)
               for name in "abc"]  # fmt: skip
     (tmp_path / "5_0.status").write_text("0\n")

@@ -161,9 +161,9 @@ def rows_of(data, *, row_length=256, **packing):
 
 
 def batch_of(rows, indices):
-    told = {"step": 0, "step_targets": int(rows.targets(indices).sum()), "rows_after": 0}
+    told = {"step": 0, "step_targets": int(rows.targets(indices).sum()), "tokens_after": 0}
     sources = [0] * len(indices)
-    return collate(rows.read(indices), sources=sources, continues=False, tokens_after=0, **told)
+    return collate(rows.read(indices), sources=sources, continues=False, **told)
 
 
 def test_what_is_prepared_is_a_data_set_that_verifies(prepared):

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
@@ -175,16 +175,16 @@ class Slurm:
             executor.run()
         except (OSError, subprocess.CalledProcessError) as fault:
             raise DataError(f"engine=slurm: the job could not be submitted: {fault}") from None
-        job, gone = str(executor.job_id), 0
+        job = str(executor.job_id)
         with stop.kept(
             lambda: f"job {job} is still running (scancel {job} ends it); {stop.AGAIN} after it"
         ):
-            while todo.missing():
+            for is_gone in looks(job, seconds=self.poll_seconds):
+                if not todo.missing():
+                    return
                 watch()
-                gone = 0 if queued(job) else gone + 1
-                if gone >= _LOOKS:
+                if is_gone:
                     _require_all(todo, logs=logs)
-                time.sleep(self.poll_seconds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,6 +253,15 @@ def _require_all(work: Work, *, logs: str) -> None:
         message = f"{len(missing)} of {counted(len(work.tasks), 'part')} failed{first}"
         cure = "run again to continue with the missing parts"
         raise DataError(f"{message}. Their logs are in {logs}; {cure}")
+
+
+def looks(job: str, *, seconds: float) -> Iterator[bool]:
+    """Look after a job every few seconds; yield whether it has left the queue."""
+    gone = 0
+    while True:
+        gone = 0 if queued(job) else gone + 1
+        yield gone >= _LOOKS
+        time.sleep(seconds)
 
 
 def queued(job: str) -> bool:

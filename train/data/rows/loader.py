@@ -45,8 +45,8 @@ class Batch:
     bipe.positions.Carry.from_columns; None if positions restart. source: ``(batch)``, index into
     the sources. packed: per micro-batch, False promises that each row is one document without
     padding. padded: per micro-batch, whether it has padding. step: number of the optimizer step,
-    from 0. step_targets: scored targets of its global batch. rows_after, tokens_after: global rows,
-    and inputs in tokens, consumed once the step is done. Those that may be None are then counted by
+    from 0. step_targets: scored targets of its global batch. tokens_after: inputs of global rows,
+    in tokens, consumed once the step is done. Those that may be None are then counted by
     the module, or left out of its numbers.
 
     Not frozen, since Lightning moves a batch by filling a copy of it.
@@ -62,7 +62,6 @@ class Batch:
     padded: tuple[bool, ...] = (True,)
     step: int | None = None
     step_targets: int | None = None
-    rows_after: int | None = None
     tokens_after: int | None = None
 
     def checked(self, vocab_size: int) -> Batch:
@@ -283,7 +282,7 @@ class RowLoader:
         where = np.minimum(places, len(source) - 1)
         sources = source[where].tolist()
         rows = self.order.read(sources, row[where].tolist(), parts.tolist(), parts=stage.parts)
-        counts = {"step": step, "step_targets": step_targets, "rows_after": after}
+        counts = {"step": step, "step_targets": step_targets}
         counts["tokens_after"] = after * self.order.row_length
         batch = collate(
             rows, sources=sources, continues=self.order.continues, parts=self.accumulation, **counts
@@ -345,8 +344,8 @@ class ValidationLoader:
     def _read(self, number: int) -> Batch:
         source, chosen = self._batches[number]
         rows = self._rows[source]
-        counts = {"step": number, "step_targets": int(rows.targets(chosen).sum())}
-        counts |= {"rows_after": 0, "tokens_after": 0}
+        targets = int(rows.targets(chosen).sum())
+        counts = {"step": number, "step_targets": targets, "tokens_after": 0}
         sources = [source] * len(chosen)
         return collate(rows.read(chosen), sources=sources, continues=rows.continues, **counts)
 

@@ -70,9 +70,9 @@ def split_faults(
     if structure:
         yield from _unlisted(folder, {*manifest["files"], MANIFEST})
     for key in ("documents", "tokens", "segments"):
-        total, counted = sum(shard[key] for shard in manifest["shards"]), manifest["counts"][key]
-        if total != counted:
-            yield Fault(path=path, what=f"counts {counted} {key}, its shards {total}")
+        total, stated = sum(shard[key] for shard in manifest["shards"]), manifest["counts"][key]
+        if total != stated:
+            yield Fault(path=path, what=f"counts {stated} {key}, its shards {total}")
     for number, counts in enumerate(manifest["shards"] if structure else ()):
         begin = f"{manifest['name']}.{number:05d}."
         files = {name: file for name, file in manifest["files"].items() if name.startswith(begin)}

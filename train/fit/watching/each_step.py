@@ -10,7 +10,7 @@ from typing import Any
 
 import lightning
 
-_WINDOW = 20  # steps
+_WINDOW = 20  # steps of a rate
 
 
 class EachStep(lightning.Callback, ABC):
@@ -41,7 +41,7 @@ class EachStep(lightning.Callback, ABC):
 
 
 class Clock:
-    """Measures tokens per second over the last 20 steps, and estimates the time left."""
+    """Measures tokens per second over the last steps, and estimates the time left."""
 
     def __init__(self) -> None:
         self._begin = time.monotonic()

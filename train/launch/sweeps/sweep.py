@@ -135,7 +135,7 @@ class Sweep:
         if self.command not in TRAINS:
             return trials
         names = trial_names(self.command, trials, endings=endings)
-        trials = [trial.named(name) for trial, name in zip(trials, names, strict=True)]
+        trials = [trial.with_name(name) for trial, name in zip(trials, names, strict=True)]
         for trial in trials:
             with _naming(trial):
                 check_trial(self.command, trial)

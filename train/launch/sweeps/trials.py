@@ -52,7 +52,7 @@ class Trial:
         assert self.composed is not None
         return self.composed
 
-    def named(self, name: str) -> Trial:
+    def with_name(self, name: str) -> Trial:
         words = (*self.words, f"name='{name}'")
         return replace(self, name=name, words=words, composed=self.config.on({"name": name}))
 
@@ -80,8 +80,9 @@ def trial_names(command: str, trials: Sequence[Trial], *, endings: Sequence[str]
     if not any(word.lstrip("+").startswith("name=") for trial in trials for word in trial.words):
         # Keys whose values the names show already, as that of an encoding.
         shown_already = {key for key in trials[0].changes if _tells_apart(key, trials, names)}
-        named = (_name(command, trial, set() if endings else shown_already) for trial in trials)
-        names = [name + end for name, end in zip_longest(named, endings, fillvalue="")]
+        left_out = set() if endings else shown_already
+        own = (_name(command, trial, left_out) for trial in trials)
+        names = [name + end for name, end in zip_longest(own, endings, fillvalue="")]
     name, count = Counter(names).most_common(1)[0]
     if count > 1:
         same = [str(trial) for trial, each in zip(trials, names, strict=True) if each == name]

@@ -30,16 +30,18 @@ Checked = tuple[Held, list[str]]
 
 def write_predictions(path: Path, predictions: Mapping[str, str]) -> None:
     """Write the predictions of one task as JSON; DataError if one is not text."""
-    faults = _contents(predictions, ids=None, table=False)
+    faults = _content_faults(predictions, ids=None, table=False)
     refuse(faults, DataError, where=f"{path}: ")
     write_changed(path, json.dumps(dict(predictions), ensure_ascii=False, indent=1) + "\n")
 
 
 def write_submission(path: Path, predictions: Mapping[str, Mapping[str, str]]) -> None:
     """Write the predictions of all seven tasks as CSV; DataError if one is missing or not text."""
-    faults = list(_tasks(predictions))
+    faults = list(_task_faults(predictions))
     for task, tasks in predictions.items():
-        faults += [f"task {task}: {fault}" for fault in _contents(tasks, ids=None, table=True)]
+        faults += [
+            f"task {task}: {fault}" for fault in _content_faults(tasks, ids=None, table=True)
+        ]
     refuse(faults, DataError, where=f"{path}: ")
     text = io.StringIO()
     # Quote all: a carriage return inside an answer would otherwise end the row.
@@ -66,7 +68,7 @@ def check_submission(
     whole = path.suffix.lower() == ".csv"
     contents, faults = _table(text) if whole else _object(text, task=task or path.stem)
     if whole and not faults:
-        faults = list(_tasks(contents))
+        faults = list(_task_faults(contents))
     if not whole and ids is not None:
         faults += [
             f"task {name}: no ids to compare with, only of {', '.join(ids)}; set task"
@@ -76,7 +78,8 @@ def check_submission(
     for name, predictions in contents.items():
         expected = (ids or {}).get(name)
         faults += [
-            f"task {name}: {fault}" for fault in _contents(predictions, ids=expected, table=whole)
+            f"task {name}: {fault}"
+            for fault in _content_faults(predictions, ids=expected, table=whole)
         ]
     return contents, faults
 
@@ -88,7 +91,7 @@ def _object(text: str, *, task: str) -> Checked:
         return {}, [f"must be JSON: {fault}"]
     if not isinstance(loaded, dict):
         return {}, [f"must be a JSON object from id to prediction, was: {type(loaded).__name__}"]
-    return {task: loaded}, [f"task {task}: {named(twice)} more than once"] if twice else []
+    return {task: loaded}, [f"task {task}: {_ids_that(twice)} more than once"] if twice else []
 
 
 def _table(text: str) -> Checked:
@@ -108,7 +111,7 @@ def _table(text: str) -> Checked:
                 continue
             task, id, prediction = (row[i] for i in at)
             if id in predictions.setdefault(task, {}):
-                faults.append(f"row {number}: task {task}: {named([id])} more than once")
+                faults.append(f"row {number}: task {task}: {_ids_that([id])} more than once")
             predictions[task][id] = prediction
     except csv.Error as fault:
         faults.append(f"must be CSV: {fault}")
@@ -117,7 +120,7 @@ def _table(text: str) -> Checked:
     return predictions, faults
 
 
-def _tasks(held: Mapping[str, Any]) -> Iterator[str]:
+def _task_faults(held: Mapping[str, Any]) -> Iterator[str]:
     """Yield the faults in the set of tasks of a submission."""
     if missing := [task for task in TASKS if task not in held]:
         yield (
@@ -128,7 +131,7 @@ def _tasks(held: Mapping[str, Any]) -> Iterator[str]:
         yield f"there is no task {', '.join(map(repr, strange))}; there are: {', '.join(TASKS)}"
 
 
-def _contents(
+def _content_faults(
     predictions: Mapping[str, Any], *, ids: Collection[str] | None, table: bool
 ) -> list[str]:
     """Return the faults in the ids and texts of a task; table: they are in a CSV file."""
@@ -146,11 +149,11 @@ def _contents(
         expected, present = {*ids}, {*predictions}
         wrong["no prediction"] = [id for id in dict.fromkeys(ids) if id not in present]
         wrong["a prediction but no example"] = [id for id in predictions if id not in expected]
-    faults = [f"{named(faulty)} {rule}" for rule, faulty in wrong.items() if faulty]
+    faults = [f"{_ids_that(faulty)} {rule}" for rule, faulty in wrong.items() if faulty]
     return faults or ([] if predictions else ["there is no prediction"])
 
 
-def named(ids: Sequence[Any]) -> str:
+def _ids_that(ids: Sequence[Any]) -> str:
     more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
     shown = ", ".join(map(repr, ids[:_SHOWN]))
     return f"{shown}{more} {'has' if len(ids) == 1 else 'have'}"

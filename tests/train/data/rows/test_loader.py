@@ -80,10 +80,7 @@ def test_every_target_comes_once(packing, curriculum):
         parts = [batch for batch in together if batch.step == step]
         count = sum(int((batch.targets != IGNORE).sum()) for batch in parts)
         assert {batch.step_targets for batch in parts} == {count}
-    assert max(batch.rows_after for batch in together) == len(mixture)
-    assert {batch.tokens_after for batch in together} == {
-        batch.rows_after * LENGTH for batch in together
-    }
+    assert max(batch.tokens_after for batch in together) == len(mixture) * LENGTH
 
 
 @pytest.mark.parametrize(("world", "micro"), [(1, 2), (2, 4), (4, 1)])
@@ -100,7 +97,8 @@ def test_the_global_batch_does_not_depend_on_how_it_is_spread(world, micro):
         for name in ("tokens", "source"):
             joined = torch.cat([getattr(part, name) for part in parts])
             assert torch.equal(joined, getattr(batch, name))
-        assert {(part.step, part.rows_after) for part in parts} == {(step, BATCH * (step + 1))}
+        tokens_after = BATCH * (step + 1) * LENGTH
+        assert {(part.step, part.tokens_after) for part in parts} == {(step, tokens_after)}
         count = sum(int((part.targets != IGNORE).sum()) for part in parts)
         assert {part.step_targets for part in parts} == {count}
         assert batch.source.shape == (BATCH,)
@@ -150,7 +148,7 @@ def test_a_resumed_loader_gives_the_tail_over_a_change_of_length(curriculum):
             for one, other in zip(left, again, strict=True):
                 assert torch.equal(one.tokens, other.tokens)
                 assert torch.equal(one.targets, other.targets)
-                assert (one.step, one.rows_after) == (other.step, other.rows_after)
+                assert (one.step, one.tokens_after) == (other.step, other.tokens_after)
             if consumed < len(mixture):
                 told = {"curriculum": curriculum, "start_row": consumed}
                 assert loaders(mixture, **told)[0].start_step == step
@@ -181,8 +179,8 @@ def test_iterated_again_it_goes_on_and_refuses_to_begin_anew():
     (whole,), (parts,) = loaders(mixture), loaders(mixture)
     first = [batch for _, batch in zip(range(3), parts, strict=False)]
     parts.close()
-    assert parts.consumed_rows() == first[-1].rows_after
-    assert parts.consumed_rows(unfinished=True) == first[-2].rows_after
+    assert parts.consumed_rows() * LENGTH == first[-1].tokens_after
+    assert parts.consumed_rows(unfinished=True) * LENGTH == first[-2].tokens_after
     assert all(map(equal, whole, [*first, *parts]))
     assert parts.consumed_rows() == len(mixture)
     with pytest.raises(DataError, match=r"all rows of .* are read, but .* a batch is an optimizer"):
