@@ -29,7 +29,8 @@ import numpy as np
 import numpy.typing as npt
 
 from segmenters.checks import require_text
-from segmenters.places import after_space, distinct
+from segmenters.offsets import distinct
+from segmenters.places import after_space
 
 Meta = Mapping[str, Any] | None
 Cuts = npt.NDArray[np.int64]

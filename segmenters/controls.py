@@ -19,7 +19,7 @@ from segmenters.base import Cuts, Machine, Segmenter, SpacedMachine, Window, in_
 from segmenters.checks import require_choice, require_integer, require_type
 from segmenters.levels.bounds import CLAUSE
 from segmenters.levels.levels import Derived
-from segmenters.places import characters, utf8
+from segmenters.offsets import characters, utf8
 from segmenters.random_numbers import GOLDEN, mix
 
 _NEWLINE, _SPACE, _PERIOD = b"\n ."

@@ -42,7 +42,7 @@ from segmenters.checks import require_choice, require_type
 from segmenters.code import advice, haskell_lines, parsed, python_lines
 from segmenters.code.comments import prose_cuts
 from segmenters.fields import language_of_fields, path_of
-from segmenters.places import character_ends, distinct
+from segmenters.offsets import character_ends, distinct
 from segmenters.registry import (
     SEGMENTERS,
     known_language,

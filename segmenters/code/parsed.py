@@ -20,7 +20,7 @@ from segmenters.code.minified import LANGUAGES, statement_ends
 from segmenters.code.pieces import LONG_LINE, Pieces
 from segmenters.code.statements import closing, definitions, methods
 from segmenters.code.tables import TABLES, Kinds, grammar_of, kinds_of
-from segmenters.places import character_ends, distinct, rows_of
+from segmenters.offsets import character_ends, distinct, rows_of
 
 _NONE = np.empty(0, dtype=np.int64)
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from segmenters.code.statements import VISIBLE
 from segmenters.code.tables import Table
-from segmenters.places import line_ends, rows_of
+from segmenters.offsets import line_ends, rows_of
 
 # All sizes and costs are in bytes. Larger pieces cut fewer statements at their ends; but unforeseen
 # kinds of text may take time quadratic in a piece, and twice the text takes at most 2.5 times as

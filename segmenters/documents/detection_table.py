@@ -183,6 +183,7 @@ SOLUTION: Final = re.compile(
 )
 # Without one of these and of "\\" and "$", no text is a solution.
 OF_SOLUTIONS: Final = ("[asy]", "think>", "<<", "####", "Final Answer")
+
 # A text that reasons ends with its answer, or at least concludes; its lines and sentences before
 # that begin as steps do, compute, or tell what changes. Their words are in chains.txt.
 
@@ -305,62 +306,6 @@ POINTS: Final = Signs(*(row for rows in FORMATS.values() for _, row in rows))
 # What begins a block of reStructuredText at the left edge; docstrings of code have it too.
 DIRECTIVE: Final = re.compile(r"(?:\A|(?<=\n)[ \t]*\r?\n)\.\. [a-z][\w:-]{1,40}::(?=[ \t\r\n]|\Z)")
 
-# Letters with their marks, which are no letters to Python: Hindi has vowels of that kind. Left out
-# are white space, digits, ASCII and Latin-1 punctuation, symbols, private characters, emoji.
-_LETTER = (
-    r"[^\s\d_\x00-\x1f!-/:-@\[-`{-\u00a9\u00ab-\u00b4\u00b6-\u00b9\u00bb-\u00bf\u00d7\u00f7"
-    r"\u2000-\u200b\u200e-\u2bff\u2e00-\u2e7f\u3000-\u3004\u3007-\u3020\u3030\u303d-\u303f"
-    r"\ud800-\uf8ff\ufe10-\ufe1f\ufe30-\ufe6f\uff00-\uff20\ufff0-\uffff\U0001f000-\U0001faff]"
-)
-# Words with at most some punctuation around them, four in a row: what people write, code rarely.
-_WORD = (
-    rf"[\"'(\u201c\u2018*_`]{{0,2}}{_LETTER}{{1,40}}(?:['\u2019-]{_LETTER}{{1,40}}){{0,4}}+"
-    r"[,;:.!?)\"'\u201d\u2019*_`]{0,9}(?!\S)"
-)
-RUNNING: Final = re.compile(
-    rf"(?<!\S){_WORD}(?:[ \t]++{_WORD}){{3,}}+"
-    # Scripts without spaces between words.
-    r"|[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u2e80-\ud7ff\uf900-\ufaff\uff00-\uff9f]{6,}+"
-)
-# A block of any language in Markdown.
-FENCED: Final = re.compile(
-    r"^ {0,3}(?:```[^`\n]*+\n(?:(?! {0,3}```)[^\n]*+\n){0,2000}+ {0,3}```"
-    r"|~~~[^\n]*+\n(?:(?! {0,3}~~~)[^\n]*+\n){0,2000}+ {0,3}~~~)[`~]*+[ \t\r]*$",
-    _LINES,
-)
-# What these begin is no text of the document if it is code, and a heading or an item if it is not.
-COMMENT: Final = re.compile(
-    r"^[ \t]*+(?:#(?!\+|(?:let|set|show|import|figure)\b)|//|/\*|\*|;|--|%"
-    r"|'|!|\"|<!--|\(\*|\{-|(?i:@?rem\b|dnl\b|::))[^\n]*+",
-    _LINES,
-)
-# What is written between words.
-INSERTED: Final = re.compile(r"\$[^$\n]{1,200}\$|https?://\S++|\S{1,80}@\S++")
-WITHOUT_ADDRESSES: Final = re.compile(r"\$[^$\n]{1,200}\$|https?://\S++")
-# Lines that prose does not have, and lines that it rarely has (verse ends with semicolons).
-CODE: Final = re.compile(
-    r"^[ \t]*+(?:#!|#include\b|#define\b|#if(?:n?def)?\b|import [\w.]+(?: as \w+)?;?[ \t\r]*$"
-    r"|from [\w.]+ import\b|(?:package|using) [\w.:]+;|(?:async )?def \w+\("
-    r"|class \w+[^\n]*[:{][ \t\r]*$"
-    r"|func \w+\(|(?:pub )?fn \w+|function\b[^\n]*\{[ \t\r]*$|(?:public|private|static) [^\n]*[;{]"
-    r"|return\b[^\n]*[;)\]][ \t\r]*$|elif\b|(?:if|for|while|switch) ?\([^\n]*\{[ \t\r]*$"
-    r"|(?:var|let|const) \w+ =|@\w+(?:\.\w+)*(?:\([^\n]*\))?[ \t\r]*$|raise \w+|self\."
-    r"|\w+(?:\.\w+)* = [^\n]*[\w)\]}'\"][ \t\r]*$|__\w+__|//|\*/|/\*|(?:my|our) [$@%]\w+|sub \w+"
-    r"|(?:typedef|struct|enum|namespace|template|extern|const|inline)\b[^\n]*[{;<>,)][ \t\r]*$"
-    r"|[\w.]+\([^\n]*\);[ \t\r]*$|[^\n]*<<'\w+';|(?:end|fi|done|esac|then|else)[ \t\r]*$)",
-    _LINES,
-)
-# Few of these are in prose.
-ODD_IN_PROSE: Final = b"0123456789#$%&*+/<=>@[\\]^_`{|}~"
-# What a line of code begins with, or else holds; and what a comment begins with.
-_CODE_WORDS = """
-    import from package using async def class func pub fn function public private static return
-    elif if for while switch var let const raise self my our sub typedef struct enum namespace
-    template extern inline end fi done esac then else
-"""
-CODE_WORDS: Final = frozenset(_CODE_WORDS.split())
-CODE_BEGINS: Final = frozenset("#@/*_")
-IN_CODE: Final = (" = ", ");", "<<'")
 # A text without what signs, points and solutions are searched for, unless they read first words.
 # The last of the characters are taken for letters of ASCII in any case.
 _PLAIN = r"[^\\$=@`~#|<>{}*S:\[\]!_\u0130\u0131\u017f]*+"
@@ -374,16 +319,6 @@ READ_FIRST: Final = frozenset(
 )
 AT_START: Final = frozenset(
     ("USER", "HUMAN", "FORMAT", "THIS", "WEBVTT", "BEGIN", "DN", "FROM", "FEATURE", "LOCUS")
-)
-COMMENT_BEGINS: Final = frozenset("#/*;-%'!\"<({:@")
-COMMENT_WORDS: Final = frozenset(("REM", "DNL"))  # in any case
-YAML: Final = re.compile(
-    r"^[ \t]*+(?:- )?[\w.\"'/@-]{1,60}:(?:[ \t]+\S{0,80}[^\n]{0,60}[^.\n])?[ \t\r]*$"
-    r"|^[ \t]*+- \S+$",
-    _LINES,
-)
-SETTING: Final = re.compile(
-    r"^[ \t]*+(?:\[[\w. \"-]{1,60}\]|[\w.-]{1,40}[ \t]*=[^\n]*)[ \t\r]*$", _LINES
 )
 _MONTHS = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}"
 _DAYS = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6}"

@@ -11,6 +11,7 @@ from itertools import islice
 
 from segmenters.asked import Asked
 from segmenters.documents import detection_table as table
+from segmenters.documents.detection_table import DIRECTIVE, FORMATS, POINTS
 from segmenters.documents.signs import Head
 
 # `is_worded`:
@@ -42,6 +43,72 @@ _LEAST_STEPS = 6  # `has_steps`: a share of so many at least
 _LEAST_ROWS = 4  # of `columns`, the first one included
 _MOST_ROWS = 12  # that are compared
 
+_LINES = re.MULTILINE
+# Letters with their marks, which are no letters to Python: Hindi has vowels of that kind. Left out
+# are white space, digits, ASCII and Latin-1 punctuation, symbols, private characters, emoji.
+_LETTER = (
+    r"[^\s\d_\x00-\x1f!-/:-@\[-`{-\u00a9\u00ab-\u00b4\u00b6-\u00b9\u00bb-\u00bf\u00d7\u00f7"
+    r"\u2000-\u200b\u200e-\u2bff\u2e00-\u2e7f\u3000-\u3004\u3007-\u3020\u3030\u303d-\u303f"
+    r"\ud800-\uf8ff\ufe10-\ufe1f\ufe30-\ufe6f\uff00-\uff20\ufff0-\uffff\U0001f000-\U0001faff]"
+)
+# Words with at most some punctuation around them, four in a row: what people write, code rarely.
+_WORD = (
+    rf"[\"'(\u201c\u2018*_`]{{0,2}}{_LETTER}{{1,40}}(?:['\u2019-]{_LETTER}{{1,40}}){{0,4}}+"
+    r"[,;:.!?)\"'\u201d\u2019*_`]{0,9}(?!\S)"
+)
+_RUNNING = re.compile(
+    rf"(?<!\S){_WORD}(?:[ \t]++{_WORD}){{3,}}+"
+    # Scripts without spaces between words.
+    r"|[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u2e80-\ud7ff\uf900-\ufaff\uff00-\uff9f]{6,}+"
+)
+# A block of any language in Markdown.
+_FENCED = re.compile(
+    r"^ {0,3}(?:```[^`\n]*+\n(?:(?! {0,3}```)[^\n]*+\n){0,2000}+ {0,3}```"
+    r"|~~~[^\n]*+\n(?:(?! {0,3}~~~)[^\n]*+\n){0,2000}+ {0,3}~~~)[`~]*+[ \t\r]*$",
+    _LINES,
+)
+# What these begin is no text of the document if it is code, and a heading or an item if it is not.
+_COMMENT = re.compile(
+    r"^[ \t]*+(?:#(?!\+|(?:let|set|show|import|figure)\b)|//|/\*|\*|;|--|%"
+    r"|'|!|\"|<!--|\(\*|\{-|(?i:@?rem\b|dnl\b|::))[^\n]*+",
+    _LINES,
+)
+# What is written between words.
+_INSERTED = re.compile(r"\$[^$\n]{1,200}\$|https?://\S++|\S{1,80}@\S++")
+_WITHOUT_ADDRESSES = re.compile(r"\$[^$\n]{1,200}\$|https?://\S++")
+# Lines that prose does not have, and lines that it rarely has (verse ends with semicolons).
+_CODE = re.compile(
+    r"^[ \t]*+(?:#!|#include\b|#define\b|#if(?:n?def)?\b|import [\w.]+(?: as \w+)?;?[ \t\r]*$"
+    r"|from [\w.]+ import\b|(?:package|using) [\w.:]+;|(?:async )?def \w+\("
+    r"|class \w+[^\n]*[:{][ \t\r]*$"
+    r"|func \w+\(|(?:pub )?fn \w+|function\b[^\n]*\{[ \t\r]*$|(?:public|private|static) [^\n]*[;{]"
+    r"|return\b[^\n]*[;)\]][ \t\r]*$|elif\b|(?:if|for|while|switch) ?\([^\n]*\{[ \t\r]*$"
+    r"|(?:var|let|const) \w+ =|@\w+(?:\.\w+)*(?:\([^\n]*\))?[ \t\r]*$|raise \w+|self\."
+    r"|\w+(?:\.\w+)* = [^\n]*[\w)\]}'\"][ \t\r]*$|__\w+__|//|\*/|/\*|(?:my|our) [$@%]\w+|sub \w+"
+    r"|(?:typedef|struct|enum|namespace|template|extern|const|inline)\b[^\n]*[{;<>,)][ \t\r]*$"
+    r"|[\w.]+\([^\n]*\);[ \t\r]*$|[^\n]*<<'\w+';|(?:end|fi|done|esac|then|else)[ \t\r]*$)",
+    _LINES,
+)
+# Few of these are in prose.
+_ODD_IN_PROSE = b"0123456789#$%&*+/<=>@[\\]^_`{|}~"
+# What a line of code begins with, or else holds; and what a comment begins with.
+_WORDS_OF_CODE = """
+    import from package using async def class func pub fn function public private static return
+    elif if for while switch var let const raise self my our sub typedef struct enum namespace
+    template extern inline end fi done esac then else
+"""
+_CODE_WORDS = frozenset(_WORDS_OF_CODE.split())
+_CODE_BEGINS = frozenset("#@/*_")
+_IN_CODE = (" = ", ");", "<<'")
+_COMMENT_BEGINS = frozenset("#/*;-%'!\"<({:@")
+_COMMENT_WORDS = frozenset(("REM", "DNL"))  # in any case
+_YAML = re.compile(
+    r"^[ \t]*+(?:- )?[\w.\"'/@-]{1,60}:(?:[ \t]+\S{0,80}[^\n]{0,60}[^.\n])?[ \t\r]*$"
+    r"|^[ \t]*+- \S+$",
+    _LINES,
+)
+_SETTING = re.compile(r"^[ \t]*+(?:\[[\w. \"-]{1,60}\]|[\w.-]{1,40}[ \t]*=[^\n]*)[ \t\r]*$", _LINES)
+
 
 class Evidence(Head):
     """What rules ask for about a text; each is counted once, when first asked for."""
@@ -51,7 +118,7 @@ class Evidence(Head):
         """Return the text without what is fenced, which is an example."""
         if "```" not in self.text and "~~~" not in self.text:
             return self
-        text = table.FENCED.sub("", self.text)
+        text = _FENCED.sub("", self.text)
         return self if text == self.text else Evidence(text)
 
     @Asked
@@ -74,18 +141,18 @@ class Evidence(Head):
     @Asked
     def code(self) -> int:
         """Return how many lines only code has."""
-        has_sign = any(map(self.text.__contains__, table.IN_CODE))
-        begins = self.begins.isdisjoint(table.CODE_BEGINS)
-        if not has_sign and begins and self.words.isdisjoint(table.CODE_WORDS):
+        has_sign = any(map(self.text.__contains__, _IN_CODE))
+        begins = self.begins.isdisjoint(_CODE_BEGINS)
+        if not has_sign and begins and self.words.isdisjoint(_CODE_WORDS):
             return 0
         rows = (
             row
             for row, first in zip(self.rows, self.firsts, strict=True)
-            if first in table.CODE_WORDS
-            or first[:1] in table.CODE_BEGINS
-            or (has_sign and any(sign in row for sign in table.IN_CODE))
+            if first in _CODE_WORDS
+            or first[:1] in _CODE_BEGINS
+            or (has_sign and any(sign in row for sign in _IN_CODE))
         )
-        return _matched(table.CODE, rows)
+        return _matched(_CODE, rows)
 
     @Asked
     def said(self) -> Evidence:
@@ -100,14 +167,14 @@ class Evidence(Head):
     @Asked
     def _comment_rows(self) -> list[int]:
         """Return the numbers of the lines of comments."""
-        signed = not self.begins.isdisjoint(table.COMMENT_BEGINS)
-        if not signed and self.capitals.isdisjoint(table.COMMENT_WORDS):
+        signed = not self.begins.isdisjoint(_COMMENT_BEGINS)
+        if not signed and self.capitals.isdisjoint(_COMMENT_WORDS):
             return []
         return [
             number
             for number, first in enumerate(self.firsts)
-            if (first[:1] in table.COMMENT_BEGINS or first.upper() in table.COMMENT_WORDS)
-            and table.COMMENT.match(self.rows[number])
+            if (first[:1] in _COMMENT_BEGINS or first.upper() in _COMMENT_WORDS)
+            and _COMMENT.match(self.rows[number])
         ]
 
     @property
@@ -120,8 +187,8 @@ class Evidence(Head):
         """Return what is no comment, without formulas and addresses between its words."""
         text = self.said.text
         if "@" in text:
-            return table.INSERTED.sub("", text)
-        return table.WITHOUT_ADDRESSES.sub("", text) if "$" in text or "://" in text else text
+            return _INSERTED.sub("", text)
+        return _WITHOUT_ADDRESSES.sub("", text) if "$" in text or "://" in text else text
 
     @Asked
     def visible(self) -> int:
@@ -132,7 +199,7 @@ class Evidence(Head):
     def odd(self) -> int:
         """Return how many of its characters are digits and signs of ASCII that prose has few of."""
         data = self.text.encode("utf-8", "surrogatepass")
-        return len(data) - len(data.translate(None, table.ODD_IN_PROSE))
+        return len(data) - len(data.translate(None, _ODD_IN_PROSE))
 
     @Asked
     def is_worded(self) -> bool:
@@ -153,7 +220,7 @@ class Evidence(Head):
         rows = (row.strip() for row in self.written.split("\n"))
         # Those of three words or fewer have none, in scripts with spaces.
         wordy = (r for r in rows if r.count(" ") + r.count("\t") >= _SPACES or not r.isascii())
-        matches = table.RUNNING.finditer("\n".join(wordy))
+        matches = _RUNNING.finditer("\n".join(wordy))
         running = sum(_visible(match.group()) for match in matches)
         return running / max(self.visible, 1)
 
@@ -192,7 +259,7 @@ class Evidence(Head):
         # Each line of settings has one of these.
         if said <= 1 or sum(map(self.text.count, (":", "=", "[", "- "))) < enough:
             return False
-        return max(_matched(table.YAML, self.rows), _matched(table.SETTING, self.rows)) >= enough
+        return max(_matched(_YAML, self.rows), _matched(_SETTING, self.rows)) >= enough
 
     def has_steps(self, share: float) -> bool:
         """Return whether this share of its lines and sentences are steps of reasoning."""
@@ -203,8 +270,8 @@ class Evidence(Head):
     @Asked
     def best(self) -> tuple[str, int]:
         """Return the format of which there are most signs, and its points."""
-        points = dict.fromkeys(table.FORMATS, 0)
-        for kind, rows in table.FORMATS.items() if table.POINTS.may_match(self) else ():
+        points = dict.fromkeys(FORMATS, 0)
+        for kind, rows in FORMATS.items() if POINTS.may_match(self) else ():
             for weight, sign in rows:
                 points[kind] += weight * sign.times_in(self)
         return max(points.items(), key=lambda row: row[1])
@@ -216,7 +283,7 @@ class Evidence(Head):
         # What stands in comments is no evidence against code.
         if points >= _CERTAIN_POINTS and self.unfenced.said.best[1] >= _CERTAIN_POINTS:
             return True
-        return best == "rst" and not self.unfenced.code and bool(table.DIRECTIVE.search(self.text))
+        return best == "rst" and not self.unfenced.code and bool(DIRECTIVE.search(self.text))
 
     @Asked
     def columns(self) -> str | None:

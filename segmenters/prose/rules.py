@@ -16,7 +16,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
 from segmenters.base import Ruling
-from segmenters.places import distinct
+from segmenters.offsets import distinct
 from segmenters.prose import candidate_pattern, word_lists
 from segmenters.prose.candidates import LONG, Candidates, Places, candidates
 from segmenters.prose.endings.doubt import (

@@ -13,7 +13,7 @@ from spacy.attrs import IDX, SENT_START
 from spacy.language import Language
 
 from segmenters.base import Cuts, SegmenterError
-from segmenters.places import without_surrogates
+from segmenters.offsets import without_surrogates
 
 # spaCy limits the length of texts for the memory of its models, which get paragraphs here.
 NO_LIMIT = 2**62

@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from segmenters.base import Cuts, Ruling, Segmenter
-from segmenters.places import UNSPACED, distinct
+from segmenters.offsets import distinct
+from segmenters.places import UNSPACED
 from segmenters.wording import counted, escaped, plural, visible
 
 Integers = npt.NDArray[np.int64]

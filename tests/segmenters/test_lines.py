@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segmenters import Lines, SegmenterError, places
+from segmenters import Lines, SegmenterError, offsets
 from segmenters.base import nested, tallied
 from segmenters.code import advice, grammars, lines, parsed
 from tests.segmenters.texts import any_text, logical, pieces
@@ -26,8 +26,8 @@ def test_physical_lines_equal_a_loop_over_characters_in_blocks_too(text, block):
         if char == "\n" or (char == "\r" and text[place + 1 : place + 2] != "\n")
     ]
     assert Lines().cut(text).tolist() == sorted({0, *ends, len(text)})
-    with mock.patch.object(places, "_BLOCK", block):
-        assert places.character_ends(text).tolist() == ends
+    with mock.patch.object(offsets, "_BLOCK", block):
+        assert offsets.character_ends(text).tolist() == ends
 
 
 def test_a_definition_starts_with_its_comments_and_decorators_by_machine_and_by_grammar():

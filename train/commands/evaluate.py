@@ -27,7 +27,8 @@ from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
 from train.errors import ConfigError, DataError, RunError, nearest
 from train.evals.arithmetic import Arithmetic, has_problems, task_of
-from train.evals.loop import Cell, Job, Measurement, Subject, measure, summary
+from train.evals.grids import summary
+from train.evals.loop import Cell, Job, Measurement, Subject, measure
 from train.evals.perplexity.measure import Evaluator, LongPPL, Perplexity
 from train.evals.perplexity.protocols import Choice
 from train.evals.probes.measure import NAMES, Plan, Probe

@@ -14,18 +14,15 @@ import logging
 import math
 import time
 from abc import ABC, abstractmethod
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from statistics import fmean
 from typing import Any
 
 import torch
-from rich.console import Console, Group
+from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
-from rich.table import Table
-from rich.text import Text
 
 from bipe import Decoder, DecoderConfig
 from bipe.build import ALLOWED
@@ -233,13 +230,13 @@ class _Meter:
     def done(self, planned: _Planned) -> None:
         self._count, self._spent = self._count + 1, self._spent + planned.cell.cost
         now, is_last = time.monotonic(), self._count == self._total
-        name = escaped(f"{planned.subject.run.name}: {planned.name}")
+        name = f"{planned.subject.run.name}: {planned.name}"
         shown, seconds = f"{name}: {self._count} of {self._total} measured", now - self._began
         # The first cells also load the model, and say little of the speed of the others.
         if not is_last and seconds >= _SECONDS_BETWEEN_LINES and self._spent:
             left = seconds * (self._cost - self._spent) / self._spent
             shown += f", {datetime.timedelta(seconds=round(left))} left"
-        self.bar.update(self._task, completed=self._count, description=shown)
+        self.bar.update(self._task, completed=self._count, description=escaped(shown))
         if self.bar.disable and (is_last or now - self._printed >= _SECONDS_BETWEEN_LINES):
             self._printed = now
             self._print(shown)
@@ -262,68 +259,3 @@ class _Meter:
 
     def _print(self, line: str) -> None:
         self._console.print(escaped(line), markup=False, highlight=False, soft_wrap=True)
-
-
-# Measures without a line in the table.
-_DETAILS = {
-    "nll", "bits_per_byte", "tokens_scored", "documents", "trials", "chance", "first", "second",
-    "steps", "tokens", "problems", "trained_operators", LEFT_OUT,
-}  # fmt: skip
-_PREFIXES = ("as_averaged_by_", "distance_", "trial_", "document_")
-_AXES = ("length", "operators")
-
-
-def summary(rows: Iterable[Row], *, title: str) -> Group:
-    """Return what was measured by length and by number of operators; means over depths."""
-    tables = []
-    for axis, places, lines in grids(rows):
-        heading = f"{title}, by {axis}" if axis else title
-        table = Table(title=Text(escaped(heading)), title_justify="left")
-        table.add_column("")
-        for place in places:
-            table.add_column(place, justify="right")
-        for name, cells in lines.items():
-            table.add_row(Text(escaped(name)), *cells)
-        tables.append(table)
-    return Group(*tables)
-
-
-def as_markdown(rows: Iterable[Row]) -> str:
-    """Return the tables of `summary` in Markdown; empty for no rows."""
-    tables = []
-    for axis, places, lines in grids(rows):
-        head = f"| {axis} | {' | '.join(places)} |\n|---{'|---:' * len(places)}|"
-        body = (f"| {name} | {' | '.join(cells)} |" for name, cells in lines.items())
-        tables.append("\n".join([head, *body]))
-    return "\n\n".join(tables)
-
-
-def grids(rows: Iterable[Row]) -> Iterator[tuple[str, list[str], dict[str, list[str]]]]:
-    """Yield the unit of an axis, its places, and the cells of each line, for each axis."""
-    shown = sorted(filter(_is_shown, rows), key=lambda row: bool(row.variant))
-    for axis, unit in (("length", "tokens"), ("operators", "operators"), ("", "")):
-        values: dict[tuple[str, str], dict[int | None, list[float]]] = {}
-        for row in shown:
-            if axis == next((name for name in _AXES if getattr(row, name) is not None), ""):
-                words = (row.variant, row.task, row.measure, row.source)
-                line = values.setdefault((" ".join(filter(None, words)), row.measurement), {})
-                if row.value is not None:
-                    line.setdefault(getattr(row, axis) if axis else None, []).append(row.value)
-        if lines := {names: line for names, line in values.items() if line}:
-            places = sorted({at for line in lines.values() for at in line}, key=lambda at: at or 0)
-            several = Counter(name for name, _ in lines)
-            yield (
-                unit,
-                ["" if at is None else str(at) for at in places],
-                {
-                    f"{name}: {by}" if several[name] > 1 else name: [
-                        f"{fmean(line[at]):.4g}" if at in line else "" for at in places
-                    ]
-                    for (name, by), line in lines.items()
-                },
-            )
-
-
-def _is_shown(row: Row) -> bool:
-    plain = row.number is None and row.start is None
-    return plain and row.measure not in _DETAILS and not row.measure.startswith(_PREFIXES)

@@ -33,7 +33,7 @@ from train.data.tokenizing.vocabulary import KEY, LoadTokenizer
 from train.disk.files import read_json
 from train.disk.manifest import TOKENIZER_CONFIG, plain
 from train.errors import ConfigError, DataError, RunError
-from train.evals.loop import as_markdown
+from train.evals.grids import as_markdown
 from train.evals.rows import FILE, Journal
 from train.fit import runs
 from train.fit.checkpoints import find_place

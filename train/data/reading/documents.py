@@ -21,7 +21,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from bipe.arguments import Rule
 from segmenters.fields import KNOWN_FIELDS, NESTING_FIELDS
-from segmenters.places import without_surrogates
+from segmenters.offsets import without_surrogates
 from train.disk.manifest import redacted
 from train.errors import DataError
 

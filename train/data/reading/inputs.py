@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import Any
 
-from segmenters.places import without_surrogates
+from segmenters.offsets import without_surrogates
 from segmenters.wording import counted
 from train.data.reading.documents import MAX_BROKEN, SKIPPED, Bad, Document, Reader
 from train.data.reading.encodings import decode, fault_of

@@ -22,7 +22,7 @@ from typing import IO, Any, Literal
 import yaml
 
 from bipe.build import build
-from segmenters.places import without_surrogates
+from segmenters.offsets import without_surrogates
 from train import CONF
 from train.data.reading.storage import bounded
 from train.disk.manifest import redacted

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segmenters import Auto, Coq, Given, Lines, Mixed, Sentences
-from segmenters.places import without_surrogates
+from segmenters.offsets import without_surrogates
 from tests.train.data.corpora import as_lines, write_rows
 from train.data.preparing.engines import Slurm
 from train.data.preparing.source import Corpus, Datatrove, Length, Source
