@@ -80,8 +80,10 @@ encodings_bilevel: encodings
 	$(BIPE) evaluate $(TWICE)
 	$(BIPE) report $(TWICE) 'report.runs=["runs/compare/*_?","runs/compare_bilevel/*_?"]'
 
+# A worker more than cores: many tests wait, for a process, a lock or a signal.
+WORKERS = $(shell expr $(CORES) + 1)
 test: .venv/dev.done
-	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --ignore tests/bipe/hf
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --ignore tests/bipe/hf
 	@$(MAKE) --no-print-directory -j3 test_hf test_hf_oldest test_lightning_oldest
 
 # With transformers, which the tests before do without.
