@@ -49,8 +49,9 @@ from segmenters.prose.signs import (
 
 _LOG = logging.getLogger(__name__)
 
-# No rule looks further back than this, in characters, from where a scan resumes.
-_CONTEXT = 512
+# No rule looks further back than this, in characters, from where a scan resumes: the words of a
+# language, and a word.
+_CONTEXT = 576
 # The text is shortened when it is longer than this.
 _LONGEST = 8 * _CONTEXT
 

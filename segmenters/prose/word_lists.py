@@ -61,6 +61,7 @@ def _bound(section: str) -> dict[str, frozenset[str]]:
 COMMON = _languages("common", "letter")
 CODES = {name: entry.language for entry in _ENTRIES["language"] for name in entry[:2]}
 SAYING = _languages("saying")
+SINGLE = _languages("single")
 
 BEFORE_NAME = _list("before")
 BOUND_BEFORE, BOUND_END, BOUND_NUMBER = _bound("before"), _bound("end"), _bound("number")

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from segmenters import Sentences
 from segmenters.prose import candidates, word_lists
 from segmenters.prose import rules as sentence_rules
+from segmenters.prose import sentences as causal_sentences
 from segmenters.prose.endings import foresight
 from segmenters.prose.endings.ahead import REACH
 from segmenters.prose.endings.doubt import names
@@ -93,6 +94,17 @@ def test_how_a_very_long_sentence_began_is_forgotten():
     text = "\u2014 " + "word " * 1000 + "why? \u2014 Then he left it. So"
     machine = RULES.machine()
     ends = machine.push(text[:4500]) + [e for c in text[4500:] for e in machine.push(c)]
+    assert [0, *ends, len(text)] == RULES.cut(text).tolist()
+
+
+@pytest.mark.parametrize("place", range(511, 517))
+def test_words_of_a_language_are_kept_as_far_back_as_they_are_read(place):
+    """All but what may be read again is forgotten at the last letter of an abbreviation."""
+    before = ("qq " * 2000)[: causal_sentences._LONGEST - 3]
+    text = f"{before[:-place]} the {before[5 - place :]} Abs. Basics are it"
+    machine = RULES.machine()
+    pieces_of = (text[: causal_sentences._LONGEST], *text[causal_sentences._LONGEST :])
+    ends = [end for piece in pieces_of for end in machine.push(piece)]
     assert [0, *ends, len(text)] == RULES.cut(text).tolist()
 
 

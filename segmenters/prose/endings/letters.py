@@ -51,6 +51,13 @@ def _is_small_before_others(doubt: Doubt) -> bool:
     return doubt.before.islower() and not doubt.following.islower() and not doubt.upper
 
 
+def _is_abbreviation(doubt: Doubt) -> bool:
+    codes = word_lists.SINGLE.get(doubt.before, ())
+    if not (codes and doubt.following.isupper()) or COUNTED.fullmatch(doubt.bare_previous):
+        return False
+    return doubt.speaks(codes)
+
+
 def _is_small_end(doubt: Doubt) -> bool:
     """Return whether a small letter and a period end a sentence before a capital."""
     letter, before = doubt.before, doubt.bare_previous
@@ -65,6 +72,15 @@ def _is_small_end(doubt: Doubt) -> bool:
 def _is_counted(word: str) -> bool:
     """Return whether a word is a number: "1600", "6to", "XII"."""
     return word[:1].isdigit() or COUNTED.fullmatch(word) is not None
+
+
+def _is_measured(doubt: Doubt) -> bool:
+    """Return whether a unit ends a sentence: "at 37 C. It", not "Roe v. Doe, 5 F. Supp. 2d"."""
+    if not (
+        doubt.upper and doubt.enough and _MEASURED.fullmatch(doubt.bare_previous + doubt.before)
+    ):
+        return False
+    return doubt.before != "F" or not doubt.earlier[0].endswith(",")
 
 
 def _joined(doubt: Doubt) -> str:
@@ -236,7 +252,10 @@ LETTER: Table = (
     Rule(
         "pronoun",  # "you and I. Did", "Albert I. Jones"
         lambda d: d.before == "I",
-        lambda d: d.bare_previous.islower() and d.bare_previous not in word_lists.BEFORE_ORDINAL,
+        lambda d: (
+            _is_named_symbol(d)  # "in phase I. It"
+            or (d.bare_previous.islower() and d.bare_previous not in word_lists.BEFORE_ORDINAL)
+        ),
     ),
     Rule(
         "German abbreviation of two words",
@@ -259,8 +278,9 @@ LETTER: Table = (
     Rule(
         "small letter before a sign or number",
         _is_small_before_others,
-        lambda d: d.following.isdigit() and d.before in _PLAIN,
+        lambda d: d.following.isdigit() and d.before in _PLAIN and d.bare_previous[-1] != ".",
     ),
+    Rule("letter that abbreviates in a language", _is_abbreviation, False),  # Czech "p. Dvorak"
     Rule("small letter", _is_small_end, True),
     Rule("letter that a word or sign makes a symbol", _is_named_symbol, True),
     Rule(
@@ -278,7 +298,7 @@ LETTER: Table = (
     Rule(
         "initial behind a name or number",
         lambda d: not (d.before.isascii() and d.bare_previous.islower()),
-        lambda d: d.upper and d.enough and bool(_MEASURED.fullmatch(d.bare_previous + d.before)),
+        _is_measured,
     ),
     Rule("initial or symbol", otherwise, BEHIND_SMALL_WORD),
 )

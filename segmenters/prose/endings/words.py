@@ -105,7 +105,12 @@ def ends_before_lower(doubt: Doubt) -> bool:
 
 def _is_foreign(doubt: Doubt, word: str) -> bool:
     """Return whether a word is an abbreviation of other languages only."""
-    return len(word) > _LONGEST_DOUBTFUL and word in _BOUND and not doubt.speaks(_BOUND[word])
+    return (
+        len(word) > _LONGEST_DOUBTFUL
+        and word.islower()
+        and word in _BOUND
+        and not doubt.speaks(_BOUND[word])
+    )
 
 
 def is_exclaimed(word: str) -> bool:
