@@ -53,7 +53,7 @@ _LOG = logging.getLogger(__name__)
 # language, and a word.
 _CONTEXT = 576
 # The text is shortened when it is longer than this.
-_LONGEST = 8 * _CONTEXT
+_LONGEST = 7 * _CONTEXT
 
 _RUN, _DIVIDER = re.escape(PLAIN + STRONG + CLOSERS), re.escape(DIVIDERS)
 _OTHERS = "".join(sorted({*SPACED_CLOSERS} - {*SPACED_ANGLES}))
