@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
-from typing import ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 from segmenters.base import Machine, Ruling, Segmenter, in_pieces
 from segmenters.places import nested_end
@@ -45,8 +45,33 @@ class Words:
     skips: re.Pattern[str]  # what is before the word
     nests: re.Pattern[str]  # comments, by the groups `open` and `close`
     head: int  # the most characters that these read
-    opening: str = ""  # what begins one of `skips` that is longer, and how long that may be
-    longest: int = 0
+    opening: str  # what begins one of `skips` that is longer, and how long that may be
+    longest: int
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        heads: str = "(?!)",
+        skips: str = "(?!)",
+        nests: str = "(?!)",
+        head: int = 48,
+        opening: str = "",
+        longest: int = 0,
+        **kinds: str,
+    ) -> Words:
+        """Compile a row of the table; `kinds`: a pattern each, tried in their order."""
+        kinds["theory"] += f"|{heads}"
+        words = "|".join(f"(?P<{kind}>{pattern})" for kind, pattern in kinds.items())
+        return cls(
+            words=re.compile(words),
+            heads=re.compile(heads),
+            skips=re.compile(rf"\s++|{skips}"),
+            nests=re.compile(nests),
+            head=head,
+            opening=opening,
+            longest=longest,
+        )
 
     def __call__(self, text: str, start: int, end: int) -> tuple[str, int]:
         place, end = start, min(end, start + _LONGEST)
@@ -68,7 +93,7 @@ class Words:
 
 _M = r"(?<![^\r\n])"  # at the margin
 _W = r"(?![\w'])"  # behind a word
-_ROWS: Final[dict[str, dict[str, str]]] = {
+_ROWS: Final[dict[str, dict[str, Any]]] = {
     "coq": {
         "theory": rf"(?:Module|Section|Chapter){_W}",
         "closes": rf"End{_W}",
@@ -85,7 +110,7 @@ _ROWS: Final[dict[str, dict[str, str]]] = {
         r"|(?:Non)?Cumulative|Time|Timeout\s\d{1,9}|Fail|Succeed|Export)\s",
         "nests": r"(?P<open>\(\*)|(?P<close>\*\))",
         "opening": "#[",
-        "longest": "204",
+        "longest": 204,
     },
     "lean": {
         "theory": rf"{_M}(?:namespace|section){_W}",
@@ -102,7 +127,7 @@ _ROWS: Final[dict[str, dict[str, str]]] = {
         r"|partial|nonrec|scoped|local|public|meta)\s"
         r"|(?:open|set_option|variable|omit|include|attribute)\s[^\r\n]{1,150}?\sin\s",
         "nests": r"(?P<open>/-)|(?P<close>-/)",
-        "head": "200",
+        "head": 200,
     },
     "isabelle": {
         "theory": r"(?:theory|chapter|(?:sub){0,2}section|(?:sub)?paragraph|locale|class|context"
@@ -140,7 +165,7 @@ _ROWS: Final[dict[str, dict[str, str]]] = {
         "above": r"\Z",
         "skips": r"--[^\r\n]*+",
         "nests": r"(?P<open>\{-(?!#))|(?P<close>-\})",
-        "head": "160",
+        "head": 160,
     },
     "tptp": {
         "theory": r"include\(",
@@ -150,7 +175,7 @@ _ROWS: Final[dict[str, dict[str, str]]] = {
         "above": r"\Z",
         "skips": r"%[^\r\n]*+",
         "nests": r"(?P<open>/\*)|(?P<close>\*/)",
-        "head": "220",
+        "head": 220,
     },
     "hol": {
         "theory": rf"(?:structure|signature|Theory){_W}",
@@ -167,7 +192,7 @@ _ROWS: Final[dict[str, dict[str, str]]] = {
         "tag": r"\$\{|(?:[\w.-]{1,80}\s{1,9}+)?\$[efd]",
         "lemma": r"[\w.-]{1,80}+\s{1,9}+\$[ap]",
         "other": r"\$[cv\[]",
-        "head": "96",
+        "head": 96,
     },
 }
 
@@ -175,21 +200,7 @@ _ROWS: Final[dict[str, dict[str, str]]] = {
 @lru_cache(maxsize=64)
 def kinds_of(dialect: str) -> Kinds:
     """Return the row of a dialect, compiled."""
-    row = dict(_ROWS[dialect])
-    skips, nests, heads = (row.pop(name, "(?!)") for name in ("skips", "nests", "heads"))
-    head = int(row.pop("head", "48"))
-    opening, longest = row.pop("opening", ""), int(row.pop("longest", "0"))
-    row["theory"] += f"|{heads}"
-    words = "|".join(f"(?P<{kind}>{pattern})" for kind, pattern in row.items())
-    return Words(
-        words=re.compile(words),
-        heads=re.compile(heads),
-        skips=re.compile(rf"\s++|{skips}"),
-        nests=re.compile(nests),
-        head=head,
-        opening=opening,
-        longest=longest,
-    )
+    return Words.of(**_ROWS[dialect])
 
 
 def _no_cuts() -> tuple[array[int], array[int]]:

@@ -51,17 +51,17 @@ def files_of_data(sets: DataSets, *, sources: Sequence[str], max_length: int) ->
     import tokenizers
 
     text = (sets.folder / TOKENIZER).read_text(encoding="utf-8")
-    spoken = tokenizers.Tokenizer.from_str(text)
-    eos, begins = str(spoken.id_to_token(sets.tokenizer["eos_id"])), sets.tokenizer.get("bos_id")
-    bos = None if begins is None else spoken.id_to_token(begins)
+    fast = tokenizers.Tokenizer.from_str(text)
+    eos, bos_id = str(fast.id_to_token(sets.tokenizer["eos_id"])), sets.tokenizer.get("bos_id")
+    bos = None if bos_id is None else str(fast.id_to_token(bos_id))
     definition = json.loads(text)
-    around = None if begins is None else _opening(str(bos), begins)
-    if definition.get("post_processor") != around:  # what training puts around texts, no more
-        text = json.dumps(definition | {"post_processor": around}, ensure_ascii=False)
+    opening = None if bos is None else _opening(bos, bos_id)
+    if definition.get("post_processor") != opening:  # what training puts before texts, no more
+        text = json.dumps(definition | {"post_processor": opening}, ensure_ascii=False)
     files = {TOKENIZER: text, TOKENIZER_CONFIG: tokenizer_config(eos, bos, max_length=max_length)}
-    counts = notes_of_data(sets, sources)["documents"].values()
-    cutters = {as_json(source["segmenter"]) for source in counts}
-    return files | ({SEGMENTER: cutters.pop()} if len(cutters) == 1 else {})
+    notes = notes_of_data(sets, sources)["documents"].values()
+    segmenters = {as_json(source["segmenter"]) for source in notes}
+    return files | ({SEGMENTER: segmenters.pop()} if len(segmenters) == 1 else {})
 
 
 def _opening(bos: str, bos_id: int) -> dict[str, Any]:
@@ -127,9 +127,8 @@ def notes_of_training(config: Mapping[str, Any], *, command: str) -> dict[str, A
     rows, trainer = config.get("rows") or {}, config.get("trainer") or {}
     notes = {"command": command, "global_batch": rows.get("global_batch")}
     notes |= {"precision": trainer.get("precision")}
-    named = ("seed", "optimizer", "schedule")
-    notes |= {key: config.get(key) for key in named if config.get(key) is not None}
-    return {"training": redacted(notes)}
+    set_keys = [key for key in ("seed", "optimizer", "schedule") if config.get(key) is not None]
+    return {"training": redacted(notes | {key: config[key] for key in set_keys})}
 
 
 def write_shared(

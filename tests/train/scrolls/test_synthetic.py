@@ -150,7 +150,7 @@ def test_settings_that_allow_too_few_examples_are_an_error(settings, told):
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=9), room=st.integers(0, 40))
 def test_a_window_holds_its_piece_and_cannot_grow(sizes, room):
     at = room % len(sizes)
-    first, last = window(sizes, at, characters=room, draw=random.Random(room))
+    first, last = window(sizes, at, characters=room, rng=random.Random(room))
     held = sum(sizes[first:last])
     assert first <= at < last
     assert held <= max(room, sizes[at])

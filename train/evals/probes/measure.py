@@ -98,10 +98,10 @@ class Probe(Measurement):
 
     def rows(self, model: Decoder, *, length: int, depth: float | None) -> list[Row]:
         """Return the means over the trials of a length and depth, and each trial."""
-        of = partial(Row, task=self.name, source=self.hay.name, length=length, depth=depth)
+        row = partial(Row, task=self.name, source=self.hay.name, length=length, depth=depth)
         draws = self._draws(length, depth)
         if self.name == POSITIONS:
-            return list(self._positions(model, draws, of))
+            return list(self._positions(model, draws, row))
         make: Callable[..., Trial | Repeat | None]
         if self.name in COPIES:
             make = COPIES[self.name]
@@ -110,13 +110,13 @@ class Probe(Measurement):
         trials = [make(self.hay, length=length, depth=depth, draw=draw) for draw in draws]
         possible = [drawn for drawn in trials if drawn is not None]
         if len(possible) < len(trials):
-            return left_out(f"{length} tokens have no room for it", **of.keywords)
+            return left_out(f"{length} tokens have no room for it", **row.keywords)
         size = max(1, self.plan.tokens_per_batch // length)
         batches = [possible[start : start + size] for start in range(0, len(possible), size)]
         scores = [score for batch in batches for score in self._scores(model, batch)]
         first = possible[0]
         chance = float(first.right.sum() / len(first.right)) if isinstance(first, Trial) else None
-        return list(self._rows(possible, scores, chance, of))
+        return list(self._rows(possible, scores, chance, row))
 
     def _draws(self, length: int, depth: float | None) -> list[Draw]:
         key: list[int | str] = [self.plan.seed, self.name, length]
@@ -143,7 +143,7 @@ class Probe(Measurement):
         trials: Sequence[Trial | Repeat],
         scores: list[dict[str, float | str]],
         chance: float | None,
-        of: partial[Row],
+        row: partial[Row],
     ) -> Iterator[Row]:
         note = self._protocol(trials[0], chance)
         texts = [str(score.pop("text", "")) for score in scores]
@@ -154,16 +154,16 @@ class Probe(Measurement):
             unit = _UNITS.get(name, "share")
             values = [float(score[name]) for score in scores]
             about = "" if name.startswith("distance") else note
-            yield of(measure=name, unit=unit, value=fmean(values), note=about)
+            yield row(measure=name, unit=unit, value=fmean(values), note=about)
             for number, value in enumerate(values):
-                yield of(measure=f"trial_{name}", unit=unit, number=number, value=value,
+                yield row(measure=f"trial_{name}", unit=unit, number=number, value=value,
                          note=texts[number] if name == "written" else "")  # fmt: skip
         if chance is not None:
-            yield of(measure="chance", unit="share", value=chance)
-        yield of(measure="trials", unit="trials", value=len(trials))
+            yield row(measure="chance", unit="share", value=chance)
+        yield row(measure="trials", unit="trials", value=len(trials))
 
-    def _positions(self, model: Decoder, draws: list[Draw], of: partial[Row]) -> Iterator[Row]:
-        length = of.keywords["length"]
+    def _positions(self, model: Decoder, draws: list[Draw], row: partial[Row]) -> Iterator[Row]:
+        length = row.keywords["length"]
         opening = self.hay.texts.tokenizer.opening
         taken = [self.hay.take(draw, length - len(opening))[0] for draw in draws]
         texts = [np.concatenate([opening, ids]) for ids in taken]
@@ -173,9 +173,9 @@ class Probe(Measurement):
         note = f"{_TASKS[POSITIONS]} Means in octaves over {over}."
         octaves = answers.by_position(model, texts, marks, rows=rows)
         for level, start, stop, nll, tokens in octaves:
-            bin_ = partial(of, start=start, stop=stop)
-            yield bin_(measure=f"nll_by_{level}", unit="nats/token", value=nll, note=note)
-            yield bin_(measure=f"tokens_by_{level}", unit="tokens", value=tokens)
+            octave = partial(row, start=start, stop=stop)
+            yield octave(measure=f"nll_by_{level}", unit="nats/token", value=nll, note=note)
+            yield octave(measure=f"tokens_by_{level}", unit="tokens", value=tokens)
 
     def _protocol(self, one: Trial | Repeat, chance: float | None) -> str:
         if isinstance(one, Repeat):
@@ -190,13 +190,13 @@ class Probe(Measurement):
         )
 
     def _scored(self, kind: Kind, candidates: int, chance: float | None) -> str:
-        said = []
+        rules = []
         if "rank" in self.plan.scoring:
-            said.append(_RANKED.format(candidates=candidates, chance=chance))
+            rules.append(_RANKED.format(candidates=candidates, chance=chance))
         if "write" in self.plan.scoring:
             rule = "one answer is enough" if kind.any_of else "share of the answers"
-            said.append(_WRITTEN.format(max_new=kind.max_new, rule=rule))
-        return "; ".join(said)
+            rules.append(_WRITTEN.format(max_new=kind.max_new, rule=rule))
+        return "; ".join(rules)
 
     def _require_answerable(self, subject: Subject) -> None:
         """Refuse, before anything is measured, a probe that cannot be answered at any length."""

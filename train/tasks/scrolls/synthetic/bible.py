@@ -29,11 +29,11 @@ class _Verses(Synthetic):
         books, once = _books()
         places = [
             (book, at)
-            for book in self.shared_out(books, split)
+            for book in self.share_of(books, split)
             for at, verse in enumerate(book)
             if verse.text in once and len(verse.text) >= _SHORTEST
         ]
-        self.draws("order", split).shuffle(places)
+        self.generator("order", split).shuffle(places)
         return places
 
 
@@ -43,12 +43,12 @@ class VerseRetrieval(_Verses):
 
     metric: ClassVar[Metric] = "f1"
 
-    def drawn(self, split: str) -> Iterator[Unprompted]:
+    def generated(self, split: str) -> Iterator[Unprompted]:
         documents: dict[str, str] = {}  # a whole book serves many questions: hold it once
         for book, at in self.asked(split):
             lines = [f"{verse.chapter}:{verse.verse} {verse.text}\n" for verse in book]
-            draw = self.draws("window", book[at].citation)
-            text = within(lines, at, characters=self.characters, draw=draw)
+            rng = self.generator("window", book[at].citation)
+            text = within(lines, at, characters=self.characters, rng=rng)
             yield Unprompted(
                 id=book[at].citation,
                 question=f"What does {book[at].citation} say?",
@@ -66,21 +66,21 @@ class MultipleChoice(_Verses):
 
     metric: ClassVar[Metric] = "exact_match"
 
-    def drawn(self, split: str) -> Iterator[Unprompted]:
+    def generated(self, split: str) -> Iterator[Unprompted]:
         questions = self.asked(split)
         others = [book[at].text for book, at in questions]
         for book, at in questions:
-            draw = self.draws("options", book[at].citation)
+            rng = self.generator("options", book[at].citation)
             texts = [f"{verse.text} " for verse in book]
             sizes = [len(text) for text in texts]
-            first, last = window(sizes, at, characters=self.characters, draw=draw)
+            first, last = window(sizes, at, characters=self.characters, rng=rng)
             inside = {verse.text for verse in book[first:last]}
             options = [book[at].text]
             while len(options) < len(_LETTERS):
-                other = draw.choice(others)
+                other = rng.choice(others)
                 if other not in inside and other not in options:
                     options.append(other)
-            draw.shuffle(options)
+            rng.shuffle(options)
             listed = "\n".join(f" ({c}) {o}" for c, o in zip(_LETTERS, options, strict=True))
             yield Unprompted(
                 id=book[at].citation,

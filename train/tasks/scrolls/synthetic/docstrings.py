@@ -30,21 +30,21 @@ class DocstringSummary(Synthetic):
     characters: int | None
     metric: ClassVar[Metric] = "rouge"
 
-    def drawn(self, split: str) -> Iterator[Unprompted]:
+    def generated(self, split: str) -> Iterator[Unprompted]:
         """Yield one docstring per module, then a second of each, and so on."""
         reader = PackageCode(packages=list(self.packages), max_characters=self.characters)
         places = [(package, path) for package in self.packages for path in reader.paths(package)]
         left: list[tuple[Document, list[Docstring]]] = []
-        for package, path in self.shared_out(places, split):
+        for package, path in self.share_of(places, split):
             for document in reader.read_file(package, path):
                 docstrings = list(docstrings_of(document.text))
-                self.draws("order", document.id).shuffle(docstrings)
+                self.generator("order", document.id).shuffle(docstrings)
                 if docstrings:
                     left.append((document, docstrings))
-                    yield _drawn(document, docstrings.pop())
+                    yield _example(document, docstrings.pop())
         while left := [(document, docstrings) for document, docstrings in left if docstrings]:
             for document, docstrings in left:
-                yield _drawn(document, docstrings.pop())
+                yield _example(document, docstrings.pop())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class Docstring:
         return "\n".join(lines[: self.first] + stand_in + lines[self.last :])
 
 
-def _drawn(document: Document, found: Docstring) -> Unprompted:
+def _example(document: Document, found: Docstring) -> Unprompted:
     return Unprompted(
         id=f"{document.id}:{found.name}",
         question=f"What does {found.name} do?",

@@ -37,7 +37,7 @@ class Synthetic(Task):
                 raise DataError(f"task {self.name}: {split} must be at least 1 example")
 
     @abstractmethod
-    def drawn(self, split: str) -> Iterator[Unprompted]:
+    def generated(self, split: str) -> Iterator[Unprompted]:
         """Yield the examples of a split in a fixed order, until there are no more."""
 
     def examples(self, split: str) -> Sequence[Example]:
@@ -45,7 +45,7 @@ class Synthetic(Task):
         if split not in SPLITS:
             raise DataError(f"split must be one of {', '.join(SPLITS)}, was: {split}")
         wanted, prompt = getattr(self, split), self.template(*_NEEDS)
-        drawn = list(islice(self.drawn(split), wanted))
+        drawn = list(islice(self.generated(split), wanted))
         if len(drawn) < wanted:
             raise DataError(
                 f"task {self.name}: {split} must be at most {len(drawn)} with these settings, "
@@ -53,25 +53,25 @@ class Synthetic(Task):
             )
         return Examples(groups=[[example] for example in drawn], prompt=prompt)
 
-    def draws(self, *what: object) -> random.Random:
+    def generator(self, *what: object) -> random.Random:
         """Return a random generator for one purpose, named by `what`."""
         return random.Random(":".join(map(str, (self.name, self.seed, *what))))
 
-    def shared_out(self, units: Sequence[Unit], split: str) -> list[Unit]:
+    def share_of(self, units: Sequence[Unit], split: str) -> list[Unit]:
         """Return the units of a split, shuffled; with at least three units no split is empty."""
         shuffled = list(units)
-        self.draws("split").shuffle(shuffled)
+        self.generator("split").shuffle(shuffled)
         tenth = max(1, len(shuffled) // len(_OF_TEN))
         bounds = {"test": (0, tenth), "validation": (tenth, 2 * tenth), "train": (2 * tenth, None)}
         return shuffled[slice(*bounds[split])]
 
-    def without_end(self, split: str) -> Iterator[Unprompted]:
+    def made_up_examples(self, split: str) -> Iterator[Unprompted]:
         """Yield examples of made-up units, each new and of this split, until no more are found."""
         seen: set[bytes] = set()
         number = failed = 0
         while failed < _TRIES:
-            draw = self.draws(split, number)
-            unit = self.unit(draw)
+            rng = self.generator(split, number)
+            unit = self.draw_unit(rng)
             digest = hashlib.sha256(f"{self.seed}:{unit}".encode()).digest()
             tenth = int.from_bytes(digest[:8], "big") % len(_OF_TEN)
             if digest in seen or _OF_TEN[tenth] != split:
@@ -79,20 +79,20 @@ class Synthetic(Task):
             else:
                 seen.add(digest)
                 failed = 0
-                yield self.made_up(unit, draw, id=f"{split}-{number}")
+                yield self.example_of(unit, rng, id=f"{split}-{number}")
             number += 1
 
-    def unit(self, draw: random.Random) -> tuple[Any, ...]:
+    def draw_unit(self, rng: random.Random) -> tuple[Any, ...]:
         """Draw the plain values that decide the split of an example."""
         raise NotImplementedError
 
-    def made_up(self, unit: Any, draw: random.Random, *, id: str) -> Unprompted:
+    def example_of(self, unit: Any, rng: random.Random, *, id: str) -> Unprompted:
         """Return the example of a unit."""
         raise NotImplementedError
 
 
 def window(
-    lengths: Sequence[int], at: int, *, characters: int | None, draw: random.Random
+    lengths: Sequence[int], at: int, *, characters: int | None, rng: random.Random
 ) -> tuple[int, int]:
     """Return a random range (first, last + 1) of neighbouring pieces that contains piece `at`.
 
@@ -109,15 +109,15 @@ def window(
             sides.append(last)
         if not sides:
             return first, last
-        side = draw.choice(sides)
+        side = rng.choice(sides)
         room -= lengths[side]
         first, last = min(first, side), max(last, side + 1)
 
 
-def within(pieces: Sequence[str], at: int, *, characters: int | None, draw: random.Random) -> str:
+def within(pieces: Sequence[str], at: int, *, characters: int | None, rng: random.Random) -> str:
     """Return the text of a `window` of the pieces, without line ends at either end."""
     sizes = [len(piece) for piece in pieces]
-    first, last = window(sizes, at, characters=characters, draw=draw)
+    first, last = window(sizes, at, characters=characters, rng=rng)
     return "".join(pieces[first:last]).strip("\n")
 
 

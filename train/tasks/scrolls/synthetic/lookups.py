@@ -37,17 +37,17 @@ class FactLookup(Synthetic):
                 f"facts {self.facts}, keys {self.keys}, values {self.values}"
             )
 
-    def drawn(self, split: str) -> Iterator[Unprompted]:
-        return self.without_end(split)
+    def generated(self, split: str) -> Iterator[Unprompted]:
+        return self.made_up_examples(split)
 
-    def unit(self, draw: random.Random) -> tuple[tuple[int, int], ...]:
-        keys = draw.sample(range(self.keys), self.facts)
-        return tuple((key, draw.randrange(self.values)) for key in keys)
+    def draw_unit(self, rng: random.Random) -> tuple[tuple[int, int], ...]:
+        keys = rng.sample(range(self.keys), self.facts)
+        return tuple((key, rng.randrange(self.values)) for key in keys)
 
-    def made_up(
-        self, unit: tuple[tuple[int, int], ...], draw: random.Random, *, id: str
+    def example_of(
+        self, unit: tuple[tuple[int, int], ...], rng: random.Random, *, id: str
     ) -> Unprompted:
-        key, value = draw.choice(unit)
+        key, value = rng.choice(unit)
         return Unprompted(
             id=id,
             question=f"What is {word(key)}?",
@@ -79,34 +79,36 @@ class LemmaStatement(Synthetic):
     lemmas: int
     metric: ClassVar[Metric] = "f1"
 
-    def drawn(self, split: str) -> Iterator[Unprompted]:
+    def generated(self, split: str) -> Iterator[Unprompted]:
         if self.documents is None:
-            yield from self.without_end(split)
+            yield from self.made_up_examples(split)
             return
-        files = self.shared_out([*self.documents], split)
+        files = self.share_of([*self.documents], split)
         places = [(file, place) for file in files for place in lemmas_of(file)]
-        self.draws("order", split).shuffle(places)
+        self.generator("order", split).shuffle(places)
         for file, (at, name, statement) in places:
-            draw = self.draws("window", file.id, name)
+            rng = self.generator("window", file.id, name)
             pieces = _sentences(file.text)
-            document = within(pieces, at, characters=self.characters, draw=draw)
-            yield _drawn(id=f"{file.id}:{name}", name=name, statement=statement, document=document)
+            document = within(pieces, at, characters=self.characters, rng=rng)
+            yield _example(
+                id=f"{file.id}:{name}", name=name, statement=statement, document=document
+            )
 
-    def unit(self, draw: random.Random) -> tuple[str, ...]:
-        return tuple(map(word, draw.sample(_NAMES, self.lemmas)))
+    def draw_unit(self, rng: random.Random) -> tuple[str, ...]:
+        return tuple(map(word, rng.sample(_NAMES, self.lemmas)))
 
-    def made_up(self, unit: tuple[str, ...], draw: random.Random, *, id: str) -> Unprompted:
-        statements = [identity(draw) for _ in unit]
+    def example_of(self, unit: tuple[str, ...], rng: random.Random, *, id: str) -> Unprompted:
+        statements = [identity(rng) for _ in unit]
         pieces = [
             f"Lemma {name} : {statement}.\nProof.\n  intros. ring.\nQed.\n\n"
             for name, statement in zip(unit, statements, strict=True)
         ]
-        at = draw.randrange(len(unit))
-        document = within(pieces, at, characters=self.characters, draw=draw)
-        return _drawn(id=id, name=unit[at], statement=statements[at], document=document)
+        at = rng.randrange(len(unit))
+        document = within(pieces, at, characters=self.characters, rng=rng)
+        return _example(id=id, name=unit[at], statement=statements[at], document=document)
 
 
-def _drawn(*, id: str, name: str, statement: str, document: str) -> Unprompted:
+def _example(*, id: str, name: str, statement: str, document: str) -> Unprompted:
     return Unprompted(
         id=id, question=f"What does {name} state?", document=document, output=statement
     )
@@ -123,30 +125,30 @@ def lemmas_of(file: Document) -> Iterator[tuple[int, str, str]]:
     return (lemma for lemma in lemmas if counts[lemma[1]] == 1)
 
 
-def identity(draw: random.Random) -> str:
+def identity(rng: random.Random) -> str:
     """Draw a true identity of natural numbers, in the syntax of Coq."""
-    left = right = _term(draw, depth=2)  # not used, but a draw less would change all examples
+    left = right = _term(rng, depth=2)  # not used, but a draw less would change all examples
     while _spelled(right) == _spelled(left):
-        left = _term(draw, depth=2)
-        right = _rewritten(draw, left)
+        left = _term(rng, depth=2)
+        right = _rewritten(rng, left)
     used = [letter for letter in _LETTERS if letter in _spelled(left)]
     equation = f"{_spelled(left)} = {_spelled(right)}"
     return f"forall {' '.join(used)} : nat, {equation}" if used else equation
 
 
-def _term(draw: random.Random, *, depth: int) -> _Term:
-    if depth == 0 or draw.random() < 0.2:
-        return draw.choice([*_LETTERS, str(draw.randrange(1, 10))])
-    return (draw.choice("+*"), _term(draw, depth=depth - 1), _term(draw, depth=depth - 1))
+def _term(rng: random.Random, *, depth: int) -> _Term:
+    if depth == 0 or rng.random() < 0.2:
+        return rng.choice([*_LETTERS, str(rng.randrange(1, 10))])
+    return (rng.choice("+*"), _term(rng, depth=depth - 1), _term(rng, depth=depth - 1))
 
 
-def _rewritten(draw: random.Random, term: _Term) -> _Term:
+def _rewritten(rng: random.Random, term: _Term) -> _Term:
     if isinstance(term, str):
         return term
-    operator, left, right = term[0], _rewritten(draw, term[1]), _rewritten(draw, term[2])
-    if draw.random() < 0.5:
+    operator, left, right = term[0], _rewritten(rng, term[1]), _rewritten(rng, term[2])
+    if rng.random() < 0.5:
         left, right = right, left
-    if operator == "*" and isinstance(right, tuple) and right[0] == "+" and draw.random() < 0.5:
+    if operator == "*" and isinstance(right, tuple) and right[0] == "+" and rng.random() < 0.5:
         return ("+", ("*", left, right[1]), ("*", left, right[2]))
     return (operator, left, right)
 
