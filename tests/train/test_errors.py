@@ -2,11 +2,13 @@
 
 import ast
 import re
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from tests.processes import run
 from train import errors
 from train.errors import MissingPackage, UserError, install_command, is_mendable, require_package
 from train.launch.commands import COMMANDS
@@ -65,8 +67,6 @@ TOLD = [
     ("logger=csv +logger.csv.x=1", "CSVLogger has no such key"),
     # Two devices that share each row.
     (f"{SHARED} trainer.devices=1", "context_parallel must divide the number of devices (1)"),
-    (f"{SHARED} row_length=62", "multiples of 2 x context_parallel (4), was: 62"),
-    (f"{SHARED} attention=causal", "context_parallel: attention must be one of"),
     (f"{SHARED} rows.global_batch=6", "micro_batch x devices / context_parallel (4), was: 6"),
 ]  # fmt: skip
 
@@ -75,6 +75,21 @@ TOLD = [
 def test_a_mistake_is_told_in_one_line(refused, words, told):
     found = refused("pretrain", *words.split()) if "{" not in words else refused("pretrain", words)
     assert told in found and len(found.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("row_length=62", "multiples of 2 x context_parallel (4), was: 62"),
+        ("attention=causal", "context_parallel: attention must be one of"),
+    ],
+)
+def test_a_mistake_that_the_ranks_find_is_told_in_one_line(smoke, tmp_path, words, told):
+    start = [sys.executable, "-m", "train.cli", "pretrain", "experiment=smoke", *smoke]
+    found = run([*start, *SHARED.split(), words], cwd=tmp_path, capture_output=True, text=True)
+    assert (found.returncode, found.stdout) == (2, "")
+    assert told in found.stderr.splitlines()[-1] and "Traceback" not in found.stderr
+    assert [*tmp_path.iterdir()] == []
 
 
 @pytest.mark.parametrize(
