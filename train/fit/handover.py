@@ -53,9 +53,9 @@ def files_of_data(sets: DataSets, *, sources: Sequence[str], max_length: int) ->
     text = (sets.folder / TOKENIZER).read_text(encoding="utf-8")
     fast = tokenizers.Tokenizer.from_str(text)
     eos, bos_id = str(fast.id_to_token(sets.tokenizer["eos_id"])), sets.tokenizer.get("bos_id")
-    bos = None if bos_id is None else str(fast.id_to_token(bos_id))
+    bos = None if bos_id is None else fast.id_to_token(bos_id)
     definition = json.loads(text)
-    opening = None if bos is None else _opening(bos, bos_id)
+    opening = None if bos_id is None else _opening(str(bos), bos_id)
     if definition.get("post_processor") != opening:  # what training puts before texts, no more
         text = json.dumps(definition | {"post_processor": opening}, ensure_ascii=False)
     files = {TOKENIZER: text, TOKENIZER_CONFIG: tokenizer_config(eos, bos, max_length=max_length)}
