@@ -252,6 +252,15 @@ def _tags(evidence: Evidence) -> str | None:
     return table.TAGS.found(evidence.unfenced)
 
 
+def _fragment(evidence: Evidence) -> str | None:
+    """Return the tag with which a text begins that ends with one, unless it is in Markdown."""
+    match = table.BLOCK_TAG.match(evidence.text)
+    if match is None or not table.CLOSING_TAG.search(evidence.last_line[1]):
+        return None
+    best, points = evidence.best
+    return None if best == "markdown" and points >= _LEAST_POINTS else match.group()
+
+
 _LEAST_POINTS = 3  # of a format of running text
 
 
@@ -313,6 +322,7 @@ RULES: Final = (
     Rule("answer", "chain_of_thought", _answer),
     *_signs(table.PROOFS),
     Rule("conclusion", "chain_of_thought", _conclusion),
+    Rule("fragment of HTML", "html", _fragment),
     Rule("lines of code", "code", _lines_of_code),
     *_signs([table.FENCES], fenced=True),
     *_signs([table.COMMANDS]),

@@ -155,6 +155,11 @@ COMMANDS: Final = sign(
     "LaTeX commands", "latex", 8, r"\\(?<![\\\w]\\)[A-Za-z]{3,20}\*?\{[^{}\\\n]{1,80}\}", has("\\")
 )
 TAGS: Final = sign("tags", "html", 4, r"(?i)</(?:p|div|li|td|tr|span|a|h[1-6])>", holds("</"))
+# What begins a fragment of HTML, such as a post, and ends it.
+BLOCK_TAG: Final = re.compile(
+    r"(?i)\s*+<(?:p|div|[uod]l|table|section|article|blockquote|h[1-6])(?:\s[^<>]{0,400})?>"
+)
+CLOSING_TAG: Final = re.compile(r"</[a-z]\w{0,20}>\s*\Z")
 CHAINS: Final = (
     sign("chain of equations", "arithmetic", 3,
         r"^(?=[^\n]{0,40}\d)[\d()+*/. -]++=[\d()+*/=. -]++$",

@@ -42,6 +42,7 @@ _CERTAIN_POINTS = 8  # `is_certain`: with so many a text is of a format, even if
 _LEAST_STEPS = 6  # `has_steps`: a share of so many at least
 _LEAST_ROWS = 4  # of `columns`, the first one included
 _MOST_ROWS = 12  # that are compared
+_QUOTED = re.compile(r'"[^"\n]*+"')  # a cell, or half of one with quotes in it
 
 _LINES = re.MULTILINE
 # Letters with their marks, which are no letters to Python: Hindi has vowels of that kind. Left out
@@ -292,6 +293,7 @@ class Evidence(Head):
         if len(rows) <= _LEAST_ROWS:
             return None
         shown = (row for row in islice(rows, len(rows) - 1) if row[:1] != "#" and row.strip())
+        shown = (_QUOTED.sub("", row) if '"' in row else row for row in shown)
         first = next(shown, "")
         signs = [s for s, least in (("\t", 1), (";", 2), (",", 2)) if first.count(s) >= least]
         others = [*islice(shown, _MOST_ROWS - 1)] if signs else []
