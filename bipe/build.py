@@ -13,9 +13,11 @@ types of the parameters. What may be named (docs/trust.md):
   same holds for a function by which a class cuts text (`NAMES_CODE`).
 """
 
+import contextlib
 import dataclasses
 import functools
 import inspect
+import json
 import re
 import sys
 import types
@@ -46,6 +48,8 @@ _ROOMS = ("bipe", "segmenters", "train")
 _LIBRARIES = ("torch", "lightning")
 # Of a description, the type that it stands for and its key: what it becomes.
 Later = Callable[[Mapping[str, Any], Any, str], Any]
+# Behind the fault of a text that holds what is asked for.
+_OF_TEXT = ", a text: remove the quotes; a variable is read by '${oc.decode:${oc.env:NAME}}'"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z][A-Za-z0-9_]*)+")
 
 
@@ -330,7 +334,8 @@ class _Plan:
             hint = hints.get(key, Any)
             if not fits(value, hint):
                 must = readable(hint, value)
-                self.faults.append(f"{_join(path, key)} must be {must}, was: {value!r}")
+                text = _OF_TEXT * _is_quoted(value, hint)
+                self.faults.append(f"{_join(path, key)} must be {must}, was: {value!r}{text}")
             else:
                 open_kind = loose if _asked(hint, self.allowed) is None else None
                 parts[key] = self.value(value, hint, _join(path, key), open_kind)
@@ -460,6 +465,13 @@ def _cure(name: Any) -> str:
 
 def _allowing(package: str) -> str:
     return f'allowed_targets=[{package}] to the command line, or allowed=("{package}.",) in Python'
+
+
+def _is_quoted(value: Any, hint: Any) -> bool:
+    """Return whether a value is a text of what a type asks for, such as a number."""
+    with contextlib.suppress(ValueError, RecursionError):
+        return isinstance(value, str) and fits(json.loads(value), hint)
+    return False
 
 
 def _join(path: str, key: Any) -> str:

@@ -71,6 +71,16 @@ def goes_on(bipe, run, stepwise):
     assert {row["step"]: row["loss"] for row in curve(stepwise)}.items() <= found.items()
 
 
+@pytest.mark.filterwarnings("ignore:You're using the WeightAveraging")
+def test_a_training_of_averages_that_was_stopped_goes_on_with_its_weights(bipe, tmp_path):
+    mean = "+callbacks.mean={_target_: lightning.pytorch.callbacks.EMAWeightAveraging, decay: 0.5}"
+    stop = ender("should_stop", "on_train_batch_end", 3)
+    for out, more in (("whole", []), ("cut", stop), ("cut", [])):
+        status, _, err = bipe("pretrain", *WORDS, mean, *more, f"out={tmp_path / out}")
+        assert status == 0, err
+    assert same_weights(tmp_path / "whole" / "bipe_rope", tmp_path / "cut" / "bipe_rope")
+
+
 @pytest.mark.parametrize("hook", HOOKS)
 def test_a_callback_that_asks_for_a_stop_is_named_and_the_same_command_goes_on(
     hook, bipe, tmp_path, stepwise

@@ -7,13 +7,20 @@ from functools import partial
 import lightning
 import pytest
 import torch
-from lightning.pytorch.callbacks import OnExceptionCheckpoint, StochasticWeightAveraging
+from lightning.pytorch.callbacks import (
+    EMAWeightAveraging,
+    LambdaCallback,
+    OnExceptionCheckpoint,
+    StochasticWeightAveraging,
+)
 from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
+from torch.utils.data import DataLoader
 
 from bipe import DecoderConfig
 from tests.train.studies import quiet_trainer
 from train.data.rows.datamodule import LMDataModule
 from train.errors import ConfigError, DataError, RunError
+from train.fit.checkpoints.writing import SaveBest
 from train.fit.module import LMModule, Training
 from train.fit.optim import adamw, constant, cosine
 
@@ -21,15 +28,15 @@ from train.fit.optim import adamw, constant, cosine
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
-def rows_of(data):
-    sizes = {"row_length": 64, "global_batch": 4, "micro_batch": 2, "validation_rows": 0}
-    return LMDataModule(folder=data, **sizes)
+def rows_of(data, validation_rows=0):
+    sizes = {"row_length": 64, "global_batch": 4, "micro_batch": 2}
+    return LMDataModule(folder=data, validation_rows=validation_rows, **sizes)
 
 
-def module_of(data, kind=LMModule, *, encoding="ALiBi", **training):
+def module_of(data, kind=LMModule, *, encoding="ALiBi", described=None, **training):
     sizes = {"width": 32, "n_layer": 1, "n_head": 4, "mlp_width": 64}
     part = {"n_head": 4} if encoding == "ALiBi" else {"head_width": 8}
-    described = {"_target_": f"bipe.encodings.{encoding}", **part}
+    described = described or {"_target_": f"bipe.encodings.{encoding}", **part}
     config = DecoderConfig(vocab_size=rows_of(data).vocab_size, encoding=described, **sizes)
     how = {"optimizer": partial(adamw, lr=1e-2), "schedule": constant(), **training}
     return kind(config, Training(**how))
@@ -220,3 +227,48 @@ def test_a_checkpoint_of_another_module_is_not_called_old_alone(data, tmp_path):
     trainer.save_checkpoint(tmp_path / "saved.ckpt")
     with pytest.raises(RunError, match="of another module than LMModule"):
         trainer_of(tmp_path).fit(module_of(data), rows_of(data), ckpt_path=tmp_path / "saved.ckpt")
+
+
+def test_the_best_weights_are_those_that_were_validated(data, tmp_path):
+    best, rows = SaveBest(folder=tmp_path), rows_of(data, validation_rows=4)
+    averages = EMAWeightAveraging(decay=0.5)
+    options = {"val_check_interval": 4, "check_val_every_n_epoch": None}
+    module = module_of(data)
+    trainer_of(tmp_path, callbacks=[best, averages], **options).fit(module, rows)
+    module.model.load_state_dict(best.weights())
+    (measured,) = trainer_of(tmp_path).validate(module, rows, verbose=False)
+    assert measured["validation/loss"] == pytest.approx(best.loss, abs=1e-6)
+
+
+def test_an_encoding_is_annealed_over_the_steps_of_epochs_or_refused_without(data, tmp_path):
+    learned = {"_target_": "bipe.encodings.Learned", "width": 32, "length": 64}
+    rope = {"_target_": "bipe.encodings.RoPE", "head_width": 8}
+    kind = "bipe.encodings.retrofit.AnnealedBiPE"
+    described = {"_target_": kind, "intra": learned, "inter": rope, "step": 2.5, "over": 1.0}
+    module, rows = module_of(data, described=described), rows_of(data)
+    rows.trainer = trainer_of(tmp_path)
+    loader = DataLoader([*rows.train_dataloader()], batch_size=None)
+    mixes = []
+    note = LambdaCallback(on_train_batch_end=lambda *_: mixes.append(module.model.scheme.mix()))
+    epochs = {"max_steps": -1, "max_epochs": 1, "callbacks": [note]}
+    trainer_of(tmp_path, **epochs).fit(module, loader)
+    assert mixes == pytest.approx([0, 1 / 3, 2 / 3, 1])
+    with pytest.raises(ConfigError, match=r"max_steps of the Trainer must be set, .* was: -1"):
+        trainer_of(tmp_path, max_steps=-1).fit(module, loader)
+
+
+class Sized(LMModule):
+    def __init__(self, width: int):
+        super().__init__(**module_of(Sized.data).hparams)
+        self.save_hyperparameters()
+
+
+def test_a_checkpoint_has_the_arguments_of_its_class_alone_as_lightning_cli_takes_them(
+    data, tmp_path
+):
+    Sized.data = data
+    trainer, path = trainer_of(tmp_path, max_steps=1), tmp_path / "saved.ckpt"
+    trainer.fit(Sized(3), rows_of(data))
+    trainer.save_checkpoint(path)
+    assert torch.load(path)["hyper_parameters"] == {"width": 3}
+    assert LMModule.load_from_checkpoint(path).hparams == module_of(data).hparams

@@ -172,7 +172,7 @@ def test_scrolls_keeps_the_best_weights_and_its_outputs(bipe, at, monkeypatch, t
         undo()
         assert (status, f"bipe: stopped by SIGTERM: {told}" in err) == (143, True)
     assert bipe("scrolls", *words, f"out={tmp_path}/broken", study=False)[0] == 0
-    real = SaveBest.on_validation_end
+    real = SaveBest.on_validation_epoch_end
 
     def without_space(best, trainer, module):
         if trainer.global_step == trainer.max_steps:
@@ -180,7 +180,7 @@ def test_scrolls_keeps_the_best_weights_and_its_outputs(bipe, at, monkeypatch, t
         real(best, trainer, module)
 
     with monkeypatch.context() as patch:
-        patch.setattr(SaveBest, "on_validation_end", without_space)
+        patch.setattr(SaveBest, "on_validation_epoch_end", without_space)
         status, _, err = bipe("scrolls", *words, f"out={tmp_path}/full", study=False)
     assert status != 0 and "no space left" in err
     assert bipe("scrolls", *words, f"out={tmp_path}/full", study=False)[0] == 0

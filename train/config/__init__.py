@@ -32,7 +32,7 @@ _LENGTH = Rule("at least 1", lambda value: fits(value, Count | None))
 Place = tuple[str | int, ...]
 
 # Arguments that bipe passes itself, and the key to set instead.
-_DECIDED_BY = {
+DECIDED_BY = {
     "accumulate_grad_batches": "rows.global_batch and rows.micro_batch",
     "barebones": "log_every",
     "check_val_every_n_epoch": "validate_every",
@@ -244,7 +244,7 @@ TEXT_KEYS = {"data": True} | dict(_text_keys(Config))
 def called(call: Call, **given: Any) -> Any:
     """Build a partial section with the given arguments; ConfigError if it sets one of them."""
     for key in call:
-        if key in given or (call.key == "trainer" and key in _DECIDED_BY):
+        if key in given or (call.key == "trainer" and key in DECIDED_BY):
             raise _decided_elsewhere(call.key, key)
     return call.built(**given)
 
@@ -285,7 +285,7 @@ def _checkable(call: Call) -> Call:
 
 
 def _decided_elsewhere(section: str, key: str) -> ConfigError:
-    decides = _DECIDED_BY.get(key, key if key in Config.__slots__ else None)
+    decides = DECIDED_BY.get(key, key if key in Config.__slots__ else None)
     cure = f"set {decides} instead" if decides else "bipe sets it"
     return ConfigError(f"{section}.{key} cannot be set; {cure}")
 

@@ -6,7 +6,9 @@ step, rank), so that an exact resume needs only the step.
 """
 
 import contextlib
+import inspect
 import io
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -55,6 +57,7 @@ from train.fit.parallel.sharded import (
 from train.fit.watching.counts import IndexCounts, StepLosses, summary_of
 from train.fit.watching.metrics import Metrics
 
+_ALL_HPARAMS = "module_arguments"  # of checkpoints: `load_from_checkpoint` of any class reads them
 _FORMAT = 2  # of checkpoints: a batch is an optimizer step
 
 
@@ -342,9 +345,15 @@ class LMModule(lightning.LightningModule):
             yield
 
     def _anneal(self, step: int) -> None:
-        last = self.trainer.max_steps - 1
-        for part in annealed(self.model.scheme):
-            part.anneal(step / last if last > 0 else 1.0)
+        if parts := [*annealed(self.model.scheme)]:
+            steps = self.trainer.estimated_stepping_batches
+            if not 1 <= steps < math.inf:
+                raise ConfigError(
+                    "max_steps of the Trainer must be set, since the encoding is annealed over all "
+                    f"steps, was: {self.trainer.max_steps}"
+                )
+            for part in parts:
+                part.anneal(step / (steps - 1) if steps > 1 else 1.0)
 
     def _summed_loss(self, batch: Batch) -> Tensor:
         # `real` ids are of the text, which losses are counted by; the model may see drawn ones.
@@ -429,7 +438,11 @@ class LMModule(lightning.LightningModule):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["bipe"] = _FORMAT
         # A subclass may have saved the objects themselves, which are no plain data.
-        checkpoint[self.CHECKPOINT_HYPER_PARAMS_KEY] = _plain(self.hparams)
+        checkpoint[_ALL_HPARAMS] = given = _plain(self.hparams)
+        if not inspect.getfullargspec(type(self).__init__).varkw:  # LightningCLI takes no others
+            own = inspect.signature(type(self)).parameters
+            given = {key: value for key, value in given.items() if key in own or key[0] == "_"}
+        checkpoint[self.CHECKPOINT_HYPER_PARAMS_KEY] = given
         checkpoint["skipped_steps"] = self.skipped.state()
         checkpoint["indices"] = state = self.indices.state(self.trainer.strategy.root_device)
         checkpoint["positions"] = summary_of(state)  # for the notes of a model at this step
@@ -444,7 +457,8 @@ class LMModule(lightning.LightningModule):
             return  # only the weights are read
         if checkpoint.get("bipe") != _FORMAT:
             raise RunError(OF_ANOTHER)
-        told_of_others(checkpoint[self.CHECKPOINT_HYPER_PARAMS_KEY], _plain(self.hparams))
+        was = checkpoint.get(_ALL_HPARAMS, checkpoint[self.CHECKPOINT_HYPER_PARAMS_KEY])
+        told_of_others(was, _plain(self.hparams))
         self.skipped.load(checkpoint["skipped_steps"])
         self.indices.load(checkpoint.get("indices"), rank=self.global_rank)
 

@@ -6,6 +6,7 @@ import logging
 import os
 import shlex
 import sys
+import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ import lightning
 import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.fabric.utilities.rank_zero import rank_zero_only
-from lightning.pytorch.callbacks import Timer
+from lightning.pytorch.callbacks import LambdaCallback, Timer
 from torch import Tensor
 
 from bipe import Decoder, DecoderConfig, Positions
@@ -396,7 +397,9 @@ def make_trainer(fit: Fit, ends: Ends) -> tuple[lightning.Trainer, Together]:
     keep_apart(fit.callbacks, run=folder)
     timers = [callback for callback in callbacks if isinstance(callback, Timer)]  # trainer.max_time
     others = [callback for callback in callbacks if callback not in timers]
-    callbacks[:] = [*best, *ours, *ends.witnessed([*fit.callbacks, *timers]), *others]
+    # Before those of averages, which take the place of the weights at the end.
+    last = LambdaCallback(on_train_end=lambda trainer, _: saving.save(trainer))
+    callbacks[:] = [*best, last, *ours, *ends.witnessed([*fit.callbacks, *timers]), *others]
     if isinstance(trainer.strategy, Sharded):
         trainer.strategy.saves(whole=config.checkpoints == "whole", background=background)
     elif config.checkpoints == "sharded":
@@ -407,12 +410,30 @@ def make_trainer(fit: Fit, ends: Ends) -> tuple[lightning.Trainer, Together]:
     return trainer, together
 
 
+_IN_QUIET: list[object] = []  # those that are in it, in any thread: the last one ends it
+_LOUDER, _TURN = contextlib.ExitStack(), threading.Lock()
+
+
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Hide Lightning's messages about devices, and its advice that does not apply here.
+    """Hide Lightning's messages about devices, and its advice that does not apply here."""
+    me = object()
+    with _TURN:
+        if not _IN_QUIET:
+            _LOUDER.enter_context(_hidden())
+        _IN_QUIET.append(me)
+    try:
+        yield
+    finally:
+        with _TURN:
+            _IN_QUIET.remove(me)
+            if not _IN_QUIET:
+                _LOUDER.close()
 
-    The report of a profiler is what its user asked for.
-    """
+
+@contextlib.contextmanager
+def _hidden() -> Iterator[None]:
+    """Hide them in the block; the report of a profiler is what its user asked for."""
     shown = {"pytorch": logging.ERROR, "fabric": logging.ERROR, "pytorch.profilers": logging.INFO}
     loggers = {logging.getLogger(f"lightning.{part}"): level for part, level in shown.items()}
     levels = [(logger, logger.level) for logger in loggers]

@@ -18,12 +18,16 @@ import threading
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import asdict, is_dataclass
+from enum import Enum
+from functools import partial
 from numbers import Integral, Real
 from os import PathLike, fspath
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from bipe.build import describe
 from train import CONF
 from train.config import TEXT_KEYS, Config, encoding_name, slug, texts_in
 from train.errors import ConfigError, RunError, as_config_error, nearest
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
     from omegaconf import DictConfig
 
+_OURS = ("bipe.", "segmenters.", "train.")
 _LONGEST = 120  # characters of a name; file systems allow 255 bytes
 _SEARCHPATH = "hydra.searchpath="
 _TURN = threading.RLock()
@@ -229,12 +234,23 @@ def verbatim(text: str, *, interpolates: bool = False) -> str:
     return "'" + re.sub(r"(\\*)('|\Z)", lambda m: m[1] * 2 + ("\\'" * bool(m[2])), text) + "'"
 
 
+def unwrapped(value: Any) -> Any:
+    """Return what a path, an enumeration, a dataclass or a partial function stands for."""
+    if isinstance(value, PathLike):
+        return fspath(value)
+    if isinstance(value, Enum):  # by its name, as in Hydra, where its value is no text
+        return value.value if isinstance(value.value, str) else value.name
+    if isinstance(value, partial) or (is_dataclass(value) and not isinstance(value, type)):
+        named = isinstance(value, partial) or type(value).__module__.startswith(_OURS)
+        return describe(value) if named else asdict(value)  # type: ignore[arg-type]
+    return value
+
+
 def written(value: Any) -> str:
     """Return a plain value in Hydra's grammar; TypeError for another."""
+    value = unwrapped(value)
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}: {written(part)}" for key, part in value.items()) + "}"
-    if isinstance(value, PathLike):
-        value = fspath(value)
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(written, value)) + "]"
     if value is None or isinstance(value, bool):

@@ -35,6 +35,22 @@ _INTERNAL = ("defaults", "hydra")
 _PLACES = {"tokenizer": "corpus.tokenizer", "segmenter": "corpus.sources.SOURCE.segmenter"}
 _OF_OTHERS = ("command", "experiment")  # groups that set keys of others
 
+# Names in other tools, and what does it here.
+_ELSEWHERE = {
+    "batch_size": "rows.global_batch",
+    "block_size": "row_length",
+    "dropout": "optimizer.weight_decay (models here have no dropout)",
+    "gpus": "trainer.devices",
+    "grad_clip": "clip",
+    "gradient_accumulation_steps": "rows.micro_batch",
+    "learning_rate": "optimizer.lr",
+    "max_epochs": "epochs, or steps",
+    "num_workers": "nothing: a thread reads the rows",
+    "save_every": "checkpoint_every",
+    "warmup_steps": "schedule.warmup",
+    "wandb": "logger=wandb",
+}
+
 Keys = dict[str, tuple[str, str]]  # default and comment of each key, by its full name
 
 
@@ -89,6 +105,10 @@ def help_page(command: Command, words: Sequence[str]) -> str:
 
 def meant(name: str) -> str:
     """Return which key or group a word may mean that is none."""
+    from train.config import DECIDED_BY
+
+    if here := (DECIDED_BY | _ELSEWHERE).get(name):
+        return f"set {here}"
     names = [*groups(), *keys()]
     ends = [repr(key) for key in names if key.endswith(f".{name.rpartition('.')[2]}")]
     if ends:

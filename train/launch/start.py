@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from train.config import Config
-from train.errors import ConfigError
+from train.errors import ConfigError, as_config_error
 from train.launch import help_pages, hydra_keys
 from train.launch.commands import COMMANDS, HELP, settled
-from train.launch.composition import composed, configuration, opened, whole, written
+from train.launch.composition import composed, configuration, opened, unwrapped, whole, written
 from train.launch.reader import read
 from train.launch.run import log_to_stderr, run_command
 from train.ranks import several
@@ -109,9 +109,12 @@ def _many(words: Words, overrides: list[str]) -> int:
         raise ConfigError(f"--{alone} is for one run: remove -m")
     made = Sweep.of(words, overrides)
     if words.has("cfg"):
-        for trial in made.combinations():
+        trials = [made.composed(trial) for trial in made.combinations()]
+        if made.command == "pretrain":  # others take names from a checkpoint
+            trials = made.with_names(trials)
+        for trial in trials:
             print(f"--- # {trial}")
-            _show(words, made.composed(trial).config, made.master)
+            _show(words, trial.config, made.master)
         return 0
     if made.searches:
         from train.launch.sweeps.search import search
@@ -190,6 +193,12 @@ def run(command: str, /, *words: str, **keys: Any) -> Any:
     typed = read(COMMANDS[command], [*words, *_typed(keys)])
     for option in typed.options:
         raise ConfigError(f"--{option} is for the command line: bipe {command}")
+    for word in typed.overrides:
+        if hydra_keys.is_of_hydra(word) and "hydra.searchpath=" not in word:
+            raise ConfigError(
+                f"{word.partition('=')[0]} acts on the command line alone, bipe {command}: here "
+                "it would have no effect; remove it"
+            )
     config = composed(typed)
     if config.launch["_target_"].endswith(".Slurm"):
         raise ConfigError(f"launch=slurm is for the command line: bipe {command}")
@@ -225,6 +234,8 @@ def _typed(keys: Mapping[str, Any], path: str = "") -> Iterator[str]:
     """Yield the keys as they would be typed. A mapping with a `_target_` replaces its group."""
     for key, value in keys.items():
         name, groups = f"{path}{key}", help_pages.groups()
+        with as_config_error(f"{name}: ", TypeError):
+            value = unwrapped(value)
         if "omegaconf" in sys.modules:  # a value of an application of Hydra
             from omegaconf import OmegaConf
 
@@ -235,7 +246,6 @@ def _typed(keys: Mapping[str, Any], path: str = "") -> Iterator[str]:
         elif isinstance(value, str) and name.partition("@")[0] in groups:
             yield f"{name}={value}"
         else:
-            try:
-                yield f"{name}={written(value)}"
-            except TypeError as fault:
-                raise ConfigError(f"{name}: {fault}") from fault
+            with as_config_error(f"{name}: ", TypeError):
+                word = f"{name}={written(value)}"
+            yield word

@@ -144,6 +144,15 @@ def test_a_description_takes_the_place_of_a_name(word, name, capsys):
     assert shown["name"] == name and shown["optimizer"]["lr"] == (0.1 if "lr" in word else 0.002)
 
 
+def test_a_sweep_is_shown_with_the_names_that_its_runs_get(capsys):
+    words = ["encoding=rope", "seed=0,1", "clip=1,2", "--cfg", "job", "--package", "name"]
+    assert main(["pretrain", "-m", *words]) == 0
+    shown = re.findall(r"^(?!---)(.*)$", capsys.readouterr().out.strip(), re.MULTILINE)
+    assert shown == [f"rope_clip={clip}_seed{seed}" for seed in (0, 1) for clip in (1, 2)]
+    assert main(["pretrain", "-m", "name=it's ${seed}", *words[1:2], *words[3:]]) == 0
+    assert "it's 1" in capsys.readouterr().out
+
+
 def test_descriptions_are_swept(capsys):
     kinds = (f"{{_target_: bipe.encodings.{kind}}}" for kind in ("ALiBi,n_head: 4", "NoPE"))
     assert main(["pretrain", "-m", f"encoding={','.join(kinds)}", "--cfg", "job"]) == 0

@@ -155,6 +155,7 @@ def test_a_trial_that_diverges_is_pruned_and_named(bipe, tmp_path):
 def test_a_search_of_nothing_or_without_a_validation_loss_is_refused(bipe, tmp_path):
     for words, told in (
         ((*WORDS, "validate_every=9"), "validate_every must be at most steps (3)"),
+        ((*WORDS, "name=x"), "name='x' would be the same for all trials; remove it"),
         (WORDS[:2], "hydra/sweeper=optuna has nothing to search; write key='interval(a, b)'"),
     ):
         status, _, err = bipe("pretrain", *words)
@@ -169,6 +170,12 @@ def test_a_search_of_nothing_or_without_a_validation_loss_is_refused(bipe, tmp_p
 )
 def test_a_search_has_the_last_number_of_a_range(values, last):
     assert _distribution(composition.parsed(f"a={values}")).high == last
+
+
+@pytest.mark.parametrize("values", ["shuffle(1,2,3)", "shuffle(choice(1,2,3))"])
+def test_a_search_finds_its_choices_in_one_order(values):
+    spaces = (_distribution(composition.parsed(f"a={values}")).choices for _ in range(20))
+    assert {*spaces} == {("1", "2", "3")}
 
 
 def test_a_search_of_no_interval_is_refused_with_its_key(bipe):

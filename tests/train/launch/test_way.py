@@ -1,10 +1,14 @@
 """The way from words to a training, counted; and the commands as functions."""
 
+import logging
 import os
 import re
 import signal
 import subprocess
 import sys
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +20,9 @@ from tests.train.studies import typed
 from train import cli, config
 from train.commands import pretrain as command
 from train.errors import ConfigError, UserError
+from train.fit.optim import adamw, constant
 from train.fit.record import read_sessions
+from train.fit.training import quiet
 from train.launch import composition, start
 from train.stop import Stopped
 
@@ -118,7 +124,7 @@ def test_a_run_from_python_is_that_of_the_command(smoke, tmp_path):
     words = dict(word.split("=", 1) for word in smoke)
     run = train.pretrain(
         "experiment=smoke", **words, name="1_2", steps=2, validate_every=2,
-        optimizer={"lr": 0.01}, **{"evaluate.lengths": [1, 2]},
+        optimizer=Rate(0.01), **{"evaluate.lengths": [1, 2]},
     )  # fmt: skip
     assert run.folder == tmp_path / "1_2"
     assert run.config["optimizer"]["lr"] == 0.01 and run.config["evaluate"]["lengths"] == [1, 2]
@@ -142,7 +148,10 @@ def test_a_run_from_python_is_that_of_the_command(smoke, tmp_path):
         ({"launch": "slurm"}, "launch=slurm is for the command line"),
         ({"rows": {"sources": {"web/text": 1}}}, "rows.sources.web/text: no such source"),
         ({"optimizer": object()}, "optimizer: must be text, .*, was: object; .*'_target_'"),
+        ({"optimizer": partial(lambda p: p)}, "optimizer: .* cannot be imported by its name"),
         ({"optimizer": {"_target_": "torch.optim.SGD", "betas": 1}}, "betas"),
+        ({"hydra": {"verbose": True}}, "hydra.verbose acts on the command line alone"),
+        ({"steps": "3"}, "was: .*, a text: remove the quotes"),
         ({"optimizer": {"_target_": "torch.optim.SGD"}}, "also needs params, or _partial_: true"),
     ],
 )
@@ -201,3 +210,40 @@ def test_interpolations_follow_what_is_decided():
     study = composition.composed(typed("pretrain", "encoding=rope", "steps=30"))
     assert study.on({"steps": 7}).schedule["steps"] == 7
     assert study.on({"steps": 30}) is study
+
+
+class Kind(Enum):
+    OURS = "alibi"
+    alibi = 2
+
+
+@dataclass
+class Rate:
+    lr: float = 0.5
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (Kind.OURS, "'alibi'"),
+        (Kind.alibi, "'alibi'"),
+        (Path("a"), "'a'"),
+        ([Rate()], "[{lr: 0.5}]"),
+        (partial(adamw, lr=0.5), "{_target_: 'train.fit.optim.adamw', _partial_: true, lr: 0.5}"),
+        (constant(warmup=3), "{_target_: 'train.fit.optim.Curve', shape: 'constant', warmup: 3, "
+         "begin: 3, steps: 0, floor: 0.0}"),
+    ],
+)  # fmt: skip
+def test_objects_of_python_are_written_as_what_they_stand_for(value, written):
+    assert composition.written(value) == written
+
+
+def test_trainings_in_threads_are_quiet_until_the_last_one_ends():
+    logger = logging.getLogger("lightning.pytorch")
+    before, (one, two) = logger.level, (quiet(), quiet())
+    one.__enter__()
+    two.__enter__()
+    one.__exit__(None, None, None)
+    assert logger.level == logging.ERROR
+    two.__exit__(None, None, None)
+    assert logger.level == before

@@ -131,13 +131,16 @@ def validation_follows(trainer: lightning.Trainer) -> bool:
 
 
 class SaveBest(lightning.Callback):
-    """Writes the best weights so far to FOLDER/best.ckpt; to stand before SaveCheckpoints."""
+    """Writes the best weights so far to FOLDER/best.ckpt; to stand before all others.
+
+    Those of averages put the weights back at the end of the epoch of a validation.
+    """
 
     def __init__(self, *, folder: Path) -> None:
         self.path = folder / BEST
         self.loss, self.step = math.inf, -1
 
-    def on_validation_end(self, trainer: lightning.Trainer, module: Any) -> None:
+    def on_validation_epoch_end(self, trainer: lightning.Trainer, module: Any) -> None:
         loss = float(trainer.callback_metrics.get("validation/loss", math.inf))
         if loss < self.loss:
             self.loss, self.step = loss, trainer.global_step

@@ -40,6 +40,10 @@ def search(made: Sweep) -> tuple[list[Trial], list[Outcome]]:
     for key in set(options) - set(SEARCH):
         raise ConfigError(f"hydra.sweeper.{key} has no effect in bipe; {nearest(str(key), SEARCH)}")
     fixed, space = _parsed(made)
+    if name := next((w for w in fixed if w.lstrip("+").startswith("name=") and "${" not in w), ""):
+        raise ConfigError(
+            f"{name} would be the same for all trials; remove it: names show what a search changes"
+        )
     study = _study(options)
     _require_same(study, fixed, space, storage=str(options.storage))
     done: list[tuple[Trial, Outcome]] = []
@@ -103,6 +107,7 @@ def _distribution(override: Any) -> Any:
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
     value = override.value()
+    value.shuffle = False  # the sampler draws, and the same command must find the same space
     if override.is_choice_sweep():
         return CategoricalDistribution(list(override.sweep_string_iterator()))
     if override.is_range_sweep():

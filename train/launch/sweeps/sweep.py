@@ -134,12 +134,16 @@ class Sweep:
                 trials.append(composed)
         if self.command not in TRAINS:
             return trials
-        names = trial_names(self.command, trials, endings=endings)
-        trials = [trial.with_name(name) for trial, name in zip(trials, names, strict=True)]
+        trials = self.with_names(trials, endings=endings)
         for trial in trials:
             with _naming(trial):
                 check_trial(self.command, trial)
         return trials
+
+    def with_names(self, trials: Sequence[Trial], *, endings: Sequence[str] = ()) -> list[Trial]:
+        """Return composed trials with their names. endings: see `trials`."""
+        names = trial_names(self.command, trials, endings=endings)
+        return [trial.with_name(name) for trial, name in zip(trials, names, strict=True)]
 
     def run(self, trials: Sequence[Trial]) -> list[Outcome]:
         """Run the trials by Hydra's launcher; each has an outcome, whatever happened to it."""

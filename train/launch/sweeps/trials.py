@@ -22,7 +22,7 @@ from train.errors import ConfigError
 from train.fit.runs import RESUMES, refuse_claimed
 from train.fit.trained_run import stem
 from train.launch.commands import COMMANDS
-from train.launch.composition import named
+from train.launch.composition import named, verbatim
 from train.ranks import rank
 from train.words import loaded
 
@@ -53,7 +53,7 @@ class Trial:
         return self.composed
 
     def with_name(self, name: str) -> Trial:
-        words = (*self.words, f"name='{name}'")
+        words = (*self.words, f"name={verbatim(name)}")
         return replace(self, name=name, words=words, composed=self.config.on({"name": name}))
 
 
