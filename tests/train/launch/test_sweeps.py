@@ -155,7 +155,7 @@ def test_a_trial_that_diverges_is_pruned_and_named(bipe, tmp_path):
 def test_a_search_of_nothing_or_without_a_validation_loss_is_refused(bipe, tmp_path):
     for words, told in (
         ((*WORDS, "validate_every=9"), "validate_every must be at most steps (3)"),
-        ((*WORDS, "name=x"), "name='x' would be the same for all trials; remove it"),
+        ((*WORDS, "name=x"), "would be the same for all trials; remove it: names show"),
         (WORDS[:2], "hydra/sweeper=optuna has nothing to search; write key='interval(a, b)'"),
     ):
         status, _, err = bipe("pretrain", *words)
