@@ -21,7 +21,7 @@ from bipe.__main__ import ROOMS
 from tests.train.studies import typed
 from train.cli import main
 from train.errors import ConfigError
-from train.launch import composition
+from train.launch import composition, reader
 from train.launch.sweeps.sweep import Sweep
 
 ROOT = Path(__file__).parents[2]
@@ -264,6 +264,6 @@ def test_agents_of_sweeps_may_call(words, read):
     max_leaves=6,
 ))  # fmt: skip
 def test_hydra_reads_back_what_is_written(value):
-    parsed = OverridesParser.create().parse_override(f"x={composition.written(value)}")
+    parsed = OverridesParser.create().parse_override(f"x={reader.written(value)}")
     read = OmegaConf.to_container(OmegaConf.create({"x": parsed.value()}), resolve=True)["x"]
     assert read == value

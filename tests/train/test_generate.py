@@ -27,7 +27,8 @@ from train.cli import main
 from train.commands.generate import Screen, Text
 from train.data.tokenizing.tokenizers import Tokenizer
 from train.data.tokenizing.vocabulary import LoadTokenizer
-from train.launch.composition import composed, verbatim
+from train.launch.composition import composed
+from train.launch.reader import verbatim
 
 PROMPT = "1+2+3 = 3+3 = 6\n4+"
 

@@ -42,9 +42,9 @@ from train.fit import runs
 from train.fit.checkpoints import find_place
 from train.fit.checkpoints.reading import BaseRun, find_base_run
 from train.fit.handover import read_files
-from train.fit.module import Adaptation, positions_of
+from train.fit.module import Adaptation
 from train.fit.training import Start, train_model, write_untrained
-from train.fit.watching.counts import IndexCounts, summary_of
+from train.fit.watching.counts import IndexCounts, positions_of, summary_of
 
 log = logging.getLogger("bipe")
 _COUNTED, _AT_ONCE = 1_000_000, 16_384  # tokens whose positions are counted, and of a batch of them

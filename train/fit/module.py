@@ -8,7 +8,6 @@ step, rank), so that an exact resume needs only the step.
 import contextlib
 import inspect
 import io
-import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -20,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule
 
-from bipe import Carry, Decoder, DecoderConfig, Positions
+from bipe import Decoder, DecoderConfig, Positions
 from bipe.arguments import require, require_at_least
 from bipe.attention import Path as AttentionPath
 from bipe.attention.context import Context
@@ -44,6 +43,7 @@ from train.fit.optim import (
     norm_of,
     optimizer_of,
     refuse_unstepped,
+    share_done,
     with_rate,
 )  # fmt: skip
 from train.fit.parallel.callbacks import refuse_empty, refuse_settings, unswallowed
@@ -54,7 +54,7 @@ from train.fit.parallel.sharded import (
     refuse_rows,
     refuse_strategy,
 )  # fmt: skip
-from train.fit.watching.counts import IndexCounts, StepLosses, summary_of
+from train.fit.watching.counts import IndexCounts, StepLosses, positions_of, summary_of
 from train.fit.watching.metrics import Metrics
 
 _ALL_HPARAMS = "module_arguments"  # of checkpoints: `load_from_checkpoint` of any class reads them
@@ -345,15 +345,8 @@ class LMModule(lightning.LightningModule):
             yield
 
     def _anneal(self, step: int) -> None:
-        if parts := [*annealed(self.model.scheme)]:
-            steps = self.trainer.estimated_stepping_batches
-            if not 1 <= steps < math.inf:
-                raise ConfigError(
-                    "max_steps of the Trainer must be set, since the encoding is annealed over all "
-                    f"steps, was: {self.trainer.max_steps}"
-                )
-            for part in parts:
-                part.anneal(step / (steps - 1) if steps > 1 else 1.0)
+        for part in annealed(self.model.scheme):
+            part.anneal(share_done(self.trainer, step))
 
     def _summed_loss(self, batch: Batch) -> Tensor:
         # `real` ids are of the text, which losses are counted by; the model may see drawn ones.
@@ -483,14 +476,6 @@ class LMModule(lightning.LightningModule):
             inside = at.document >= 0
             some = torch.stack(beyond).any(0) & inside
             self._clamped.append(some.sum() / inside.sum().clamp(min=1))
-
-
-def positions_of(batch: Batch, *, levels: int = 1) -> Positions:
-    """Return the positions of a batch from its marks, on the device; levels: of the model."""
-    carry = None if batch.carry is None else Carry.from_columns(batch.carry)
-    return Positions.from_marks(
-        batch.marks, carry=carry, padding=batch.padding, packed=any(batch.packed), levels=levels
-    )
 
 
 def _stream(seed: int, step: int, rank: int) -> int:

@@ -348,3 +348,14 @@ def refuse_unstepped(trainer: Any) -> None:
                 f"{plan.interval}; return it as "
                 "{'scheduler': ..., 'interval': 'step'}, or step it in a hook of your own"
             )
+
+
+def share_done(trainer: Any, step: int) -> float:
+    """Return the share of a training that is over at a step; ConfigError if it has no end."""
+    steps = trainer.estimated_stepping_batches
+    if not 1 <= steps < math.inf:
+        raise ConfigError(
+            "max_steps of the Trainer must be set, since the encoding is annealed over all steps, "
+            f"was: {trainer.max_steps}"
+        )
+    return step / (steps - 1) if steps > 1 else 1.0

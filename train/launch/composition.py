@@ -18,28 +18,21 @@ import threading
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, is_dataclass
-from enum import Enum
-from functools import partial
-from numbers import Integral, Real
-from os import PathLike, fspath
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from bipe.build import describe
 from train import CONF
 from train.config import TEXT_KEYS, Config, encoding_name, slug, texts_in
 from train.errors import ConfigError, RunError, as_config_error, nearest
 from train.launch import help_pages, hydra_keys
-from train.launch.reader import exists
+from train.launch.reader import exists, verbatim, written
 from train.words import Command, Words
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
     from omegaconf import DictConfig
 
-_OURS = ("bipe.", "segmenters.", "train.")
 _LONGEST = 120  # characters of a name; file systems allow 255 bytes
 _SEARCHPATH = "hydra.searchpath="
 _TURN = threading.RLock()
@@ -222,47 +215,6 @@ def _quoted(key: str, value: str, *, many: bool, typed: bool) -> str:
         if isinstance(plain := ast.literal_eval(value), dict | list):
             return written(plain)
     return value
-
-
-def verbatim(text: str, *, interpolates: bool = False) -> str:
-    """Quote a text so that Hydra and OmegaConf read back just that text.
-
-    interpolates: ${key} in it stays the value of that key.
-    """
-    if not interpolates:
-        text = re.sub(r"(\\*)\$\{", r"\1\1\\${", text)
-    return "'" + re.sub(r"(\\*)('|\Z)", lambda m: m[1] * 2 + ("\\'" * bool(m[2])), text) + "'"
-
-
-def unwrapped(value: Any) -> Any:
-    """Return what a path, an enumeration, a dataclass or a partial function stands for."""
-    if isinstance(value, PathLike):
-        return fspath(value)
-    if isinstance(value, Enum):  # by its name, as in Hydra, where its value is no text
-        return value.value if isinstance(value.value, str) else value.name
-    if isinstance(value, partial) or (is_dataclass(value) and not isinstance(value, type)):
-        named = isinstance(value, partial) or type(value).__module__.startswith(_OURS)
-        return describe(value) if named else asdict(value)  # type: ignore[arg-type]
-    return value
-
-
-def written(value: Any) -> str:
-    """Return a plain value in Hydra's grammar; TypeError for another."""
-    value = unwrapped(value)
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {written(part)}" for key, part in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(written, value)) + "]"
-    if value is None or isinstance(value, bool):
-        return "null" if value is None else str(value).lower()
-    if isinstance(value, Real):  # NumPy's too
-        return repr(int(value) if isinstance(value, Integral) else float(value))
-    if not isinstance(value, str):
-        raise TypeError(
-            f"must be text, a number, a list or a mapping, was: {type(value).__name__}; an object "
-            "is described by {'_target_': 'package.Class', ...}"
-        )
-    return verbatim(value)
 
 
 # Overrides to a configuration

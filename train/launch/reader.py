@@ -1,15 +1,26 @@
-"""The words behind a command, read in one way for all commands: options, KEY=VALUE, places."""
+"""The words behind a command, read in one way for all commands: options, KEY=VALUE, places.
+
+Values of Python are written as such words.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, is_dataclass
+from enum import Enum
+from functools import partial
+from numbers import Integral, Real
+from os import PathLike, fspath
 from pathlib import Path
+from typing import Any
 
 from train.errors import ConfigError, nearest
 from train.launch.commands import COMMANDS, OF_HYDRA, STUDIES
 from train.words import Command, Option, Words
 
+_OURS = ("bipe.", "segmenters.", "train.")
 _SOURCE = "corpus.sources.text.documents.path"
 Options = dict[str, tuple[str, Option]]  # the long name and the option, by each of its names
 
@@ -159,3 +170,49 @@ def exists(word: str) -> bool:
         return Path(word).exists()
     except (OSError, ValueError):
         return False
+
+
+# Values as words
+
+
+def verbatim(text: str, *, interpolates: bool = False) -> str:
+    """Quote a text so that Hydra and OmegaConf read back just that text.
+
+    interpolates: ${key} in it stays the value of that key.
+    """
+    if not interpolates:
+        text = re.sub(r"(\\*)\$\{", r"\1\1\\${", text)
+    return "'" + re.sub(r"(\\*)('|\Z)", lambda m: m[1] * 2 + ("\\'" * bool(m[2])), text) + "'"
+
+
+def unwrapped(value: Any) -> Any:
+    """Return what a path, an enumeration, a dataclass or a partial function stands for."""
+    if isinstance(value, PathLike):
+        return fspath(value)
+    if isinstance(value, Enum):  # by its name, as in Hydra, where its value is no text
+        return value.value if isinstance(value.value, str) else value.name
+    if isinstance(value, partial) or (is_dataclass(value) and not isinstance(value, type)):
+        from bipe.build import describe
+
+        named = isinstance(value, partial) or type(value).__module__.startswith(_OURS)
+        return describe(value) if named else asdict(value)  # type: ignore[arg-type]
+    return value
+
+
+def written(value: Any) -> str:
+    """Return a plain value in Hydra's grammar; TypeError for another."""
+    value = unwrapped(value)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {written(part)}" for key, part in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(written, value)) + "]"
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    if isinstance(value, Real):  # NumPy's too
+        return repr(int(value) if isinstance(value, Integral) else float(value))
+    if not isinstance(value, str):
+        raise TypeError(
+            f"must be text, a number, a list or a mapping, was: {type(value).__name__}; an object "
+            "is described by {'_target_': 'package.Class', ...}"
+        )
+    return verbatim(value)

@@ -28,8 +28,8 @@ from train.config import Config
 from train.errors import ConfigError, as_config_error
 from train.launch import help_pages, hydra_keys
 from train.launch.commands import COMMANDS, HELP, settled
-from train.launch.composition import composed, configuration, opened, unwrapped, whole, written
-from train.launch.reader import read
+from train.launch.composition import composed, configuration, opened, whole
+from train.launch.reader import read, unwrapped, written
 from train.launch.run import log_to_stderr, run_command
 from train.ranks import several
 from train.stop import Stopped

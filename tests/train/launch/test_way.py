@@ -23,7 +23,7 @@ from train.errors import ConfigError, UserError
 from train.fit.optim import adamw, constant
 from train.fit.record import read_sessions
 from train.fit.training import quiet
-from train.launch import composition, start
+from train.launch import composition, reader, start
 from train.stop import Stopped
 
 ROOM = f"{Path(train.__file__).parent}{os.sep}"
@@ -235,7 +235,7 @@ class Rate:
     ],
 )  # fmt: skip
 def test_objects_of_python_are_written_as_what_they_stand_for(value, written):
-    assert composition.written(value) == written
+    assert reader.written(value) == written
 
 
 def test_trainings_in_threads_are_quiet_until_the_last_one_ends():

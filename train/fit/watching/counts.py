@@ -19,7 +19,7 @@ import torch
 import torch.distributed
 from torch import Tensor
 
-from bipe import Decoder, Positions
+from bipe import Carry, Decoder, Positions
 from bipe.encodings.base import Fed, Flat
 from bipe.loss import IGNORE
 from train.data.rows.loader import Batch
@@ -184,3 +184,11 @@ def _summary(*, bins: Tensor, counts: Tensor, maximum: int) -> dict[str, int]:
         place = int(torch.searchsorted(below, wanted)) if total else 0
         summary[name] = min(maximum, largest_in(int(bins[place]))) if total else maximum
     return summary
+
+
+def positions_of(batch: Batch, *, levels: int = 1) -> Positions:
+    """Return the positions of a batch from its marks, on the device; levels: of the model."""
+    carry = None if batch.carry is None else Carry.from_columns(batch.carry)
+    return Positions.from_marks(
+        batch.marks, carry=carry, padding=batch.padding, packed=any(batch.packed), levels=levels
+    )

@@ -22,7 +22,8 @@ from train.errors import ConfigError
 from train.fit.runs import RESUMES, refuse_claimed
 from train.fit.trained_run import stem
 from train.launch.commands import COMMANDS
-from train.launch.composition import named, verbatim
+from train.launch.composition import named
+from train.launch.reader import verbatim
 from train.ranks import rank
 from train.words import loaded
 
