@@ -12,6 +12,7 @@ from functools import cache, partial
 from unittest import mock
 
 import lightning
+import numpy as np
 import pytest
 import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
@@ -446,6 +447,7 @@ def test_rows_that_cannot_be_are_refused_when_they_are_made(options, told, data)
 def test_rows_of_all_kinds_are_built_again_from_their_hyperparameters(data):
     rows = rows_of(
         data,
+        row_length=np.int64(64),
         packing=Packing(strategy="best_fit"),
         mixture=Mixture(sources={"proofs": 1.0}),
         curriculum=Curriculum(stages=[{"length": 16, "steps": 2}]),

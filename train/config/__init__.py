@@ -69,7 +69,7 @@ class Config:
     data and row_length may be None where a checkpoint decides them.
     """
 
-    out: str
+    out: Annotated[str, Rule("the name of a folder", len)]
     data: Annotated[Any, _FOLDERS]
     name: Annotated[str, _NAME] | None
     if_exists: IfExists

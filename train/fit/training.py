@@ -79,6 +79,7 @@ _NOT_HERE = (
     ".*Using ModelCheckpoint with manual optimization.*",  # it saves the step that is done
     ".*smaller than the logging interval.*",  # metrics.csv has the last step in any case
     ".*Trainer already configured with.*",
+    ".*WeightAveraging callback with a model that overrides.*",  # sharding is refused
     ".*`srun` command is available.*",  # a login node
     ".*treespec.*LeafSpec.*",  # a deprecation in torch, of what Lightning calls
 )

@@ -47,6 +47,8 @@ OWN = (
 )
 # An interpolation that is more than the name of another key, such as ${oc.env:HOME}; \${ is none.
 _RESOLVES = re.compile(r"(?<!\\)(\\\\)*\$\{(?![\w.]+\})")
+# ${oc.decode:${oc.env:NAME}}, which Hydra reads in quotes alone.
+_NESTED = re.compile(r"\$\{[\w.]+:\$\{[^{}]*\}\}")
 # What begins a list or such, and is in a sweep that is more than values with commas.
 _STRUCTURED = ("'", '"', "[", "{", "(")
 _PLACE_OF_GROUP = (
@@ -139,6 +141,10 @@ def as_overrides(words: Iterable[str], *, many: bool, texts: Collection[str] = (
         numeric = is_group and any(
             isinstance(number, int | float) for number in getattr(read, "list", [read])
         )
+        if override is None and _NESTED.fullmatch(value):
+            value = verbatim(value, interpolates=True)
+            word = f"{name}{equals}{value}"
+            override = parsed(word)
         numeric |= is_group and override is None and not value.startswith(_STRUCTURED)
         as_text = key in TEXT_KEYS and override is not None and read != value
         if (
@@ -367,6 +373,11 @@ def _explained(error: Exception, overrides: Sequence[str]) -> str:
         if key.isidentifier() and key not in names:
             return f"there is no key {key!r}; {help_pages.meant(key)}"
     said = str(error).strip()
+    if found := re.match(r"Could not override 'hydra\.(sweeper|launcher)\.(\w+)", said):
+        section, key = found.groups()
+        near = nearest(key, hydra_keys.SEARCH)
+        near = near if section == "sweeper" else "add its launcher, as hydra/launcher=joblib"
+        return f"hydra.{section}.{key} has no effect in bipe; {near}"
     if said.startswith("Error merging") and error.__cause__ is not None:
         said += f": {str(error.__cause__).strip().partition(chr(10))[0]}"
     if said.endswith("Cannot merge DictConfig with ListConfig"):

@@ -46,6 +46,7 @@ _ELSEWHERE = {
     "learning_rate": "optimizer.lr",
     "max_epochs": "epochs, or steps",
     "num_workers": "nothing: a thread reads the rows",
+    "resume": "nothing: the same command resumes",
     "save_every": "checkpoint_every",
     "warmup_steps": "schedule.warmup",
     "wandb": "logger=wandb",

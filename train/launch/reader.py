@@ -43,7 +43,12 @@ def read(command: Command, typed: Sequence[str]) -> Words:
                 options[long[2:]] = value
         elif command.rest and name not in command.keys and (places or word.startswith("-")):
             rest.append(word)
-        elif word.startswith("--") and given and (command.composes or name[2:] in command.keys):
+        elif (
+            word.startswith("--")
+            and given
+            and name not in OF_HYDRA
+            and (command.composes or name[2:] in command.keys)
+        ):
             overrides.append(word[2:])  # as agents of sweeps call
         elif word.startswith("-") and word != "-":
             raise ConfigError(_no_option(study, name, known))

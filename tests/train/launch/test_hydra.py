@@ -256,6 +256,12 @@ def test_a_folder_and_a_typed_search_path_both_count(capsys, tmp_path):
 
 @pytest.mark.parametrize(("word", "told"), [
     ("hydra.sweeper.max_batch_size=2", "hydra.sweeper.max_batch_size has no effect in bipe"),
+    ("--config-name=foo", "no option --config-name: experiment=NAME"),
+    ("hydra.sweeper.sampler.seed=1", "hydra.sweeper.sampler has no effect in bipe; there are: "),
+    ("hydra.launcher.n_jobs=2", "hydra.launcher.n_jobs has no effect in bipe; add its launcher"),
+    ("out=", "out must be the name of a folder, was: ''"),
+    ("resume=true", "there is no key 'resume'; set nothing: the same command resumes"),
+    ("dropout=0.1", "there is no key 'dropout'; set optimizer.weight_decay (models here have no"),
     ("seed=interval(0,3)", "seed: an interval is searched: add hydra/sweeper=optuna"),
     ("encoding=1,2", "there is no encoding=1"),
     ("hydra.sweeper._target_=a.Sweeper", "hydra/sweeper must be basic or optuna in bipe"),
@@ -317,6 +323,13 @@ def test_threads_compose_in_turn():
     words = [typed("pretrain", "encoding=bipe_rope", f"seed={seed}") for seed in range(8)]
     with ThreadPoolExecutor(4) as threads:
         assert [made.seed for made in threads.map(composition.composed, words)] == [*range(8)]
+
+
+def test_the_cure_of_a_number_of_the_environment_works_as_typed(capsys, monkeypatch):
+    monkeypatch.setenv("X", "3")
+    word = "steps=${oc.decode:${oc.env:X}}"
+    assert main(["pretrain", word, "--cfg", "job", "--package", "steps"]) == 0
+    assert capsys.readouterr().out == "3\n"
 
 
 def test_a_number_of_the_environment_is_stored_and_a_text_is_not(tmp_path, monkeypatch):
