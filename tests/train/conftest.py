@@ -41,6 +41,16 @@ def finished(data, tmp_path_factory):
     return functools.cache(lambda encoding: pretrain(*words, f"encoding={encoding}"))
 
 
+@pytest.fixture(scope="module")
+def trained(data, tmp_path_factory):
+    """Train on it into a folder of its own; the run."""
+
+    def train(*words):
+        return pretrain(f"data={data}", f"out={tmp_path_factory.mktemp('trained')}", *words)
+
+    return train
+
+
 @pytest.fixture(scope="session")
 def stepwise(data, tmp_path_factory):
     """A run of BiPE-RoPE of 12 steps, with a checkpoint of each; to be copied."""

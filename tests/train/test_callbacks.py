@@ -12,7 +12,7 @@ from lightning.pytorch import callbacks
 from lightning.pytorch.loggers import CSVLogger
 
 from tests import processes
-from tests.train.studies import curve, pretrain, same_weights
+from tests.train.studies import curve, same_weights
 from tests.train.test_own_trainer import module_of, rows_of, same, trainer_of
 from train.errors import ConfigError
 from train.fit.checkpoints import checkpoints
@@ -61,10 +61,9 @@ def test_the_report_of_a_profiler_is_shown_once(data, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def reference(data, tmp_path_factory):
+def reference(trained):
     """What is trained without a callback."""
-    out = tmp_path_factory.mktemp("reference")
-    return pretrain(f"data={data}", f"out={out}", *WORDS)
+    return trained(*WORDS)
 
 
 @pytest.mark.parametrize("name", TABLE)

@@ -54,10 +54,9 @@ def finish(process):
 
 
 @pytest.fixture(scope="module")
-def alone(data, tmp_path_factory):
+def alone(trained):
     """What one process trains."""
-    out = tmp_path_factory.mktemp("alone")
-    return pretrain(f"data={data}", f"out={out}", "encoding=bipe_rope", *ODD)
+    return trained("encoding=bipe_rope", *ODD)
 
 
 @pytest.fixture(scope="module")

@@ -53,11 +53,9 @@ data, out = map(Path, sys.argv[1:])
 
 
 @pytest.fixture(scope="module")
-def command(data, tmp_path_factory):
+def command(trained):
     """A run of `bipe pretrain`, with a checkpoint of each step."""
-    out = tmp_path_factory.mktemp("command")
-    words = (f"data={data}", f"out={out}", *WORDS, "keep_checkpoints=9", "checkpoint_every=1")
-    return pretrain(*words)
+    return trained(*WORDS, "keep_checkpoints=9", "checkpoint_every=1")
 
 
 @pytest.fixture(autouse=True)

@@ -191,7 +191,6 @@ def test_what_is_asked_for_wins():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["nowhere.txt"], "nowhere.txt: No such file"),
         (["a.txt", "--segmenter", "sentense"], "did you mean 'sentences'"),
         (["a.txt", "--segmenter", "stride:length=0"], "length must be"),
         (["a.txt", "--segmenter", "stride:7"], "KEY=VALUE"),

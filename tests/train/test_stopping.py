@@ -44,10 +44,9 @@ def at(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def unstopped(data, tmp_path_factory):
+def unstopped(trained):
     """The run that nothing stops."""
-    out = tmp_path_factory.mktemp("unstopped")
-    return pretrain(*TASK, f"data={data}", f"out={out}", "encoding=bipe_rope")
+    return trained(*TASK, "encoding=bipe_rope")
 
 
 MOMENTS = {

@@ -134,7 +134,8 @@ class Slurm:
         )
         output = shlex.quote(f"{logs}/{job}_%t.out")
         step = ["srun", "--unbuffered", "--output", output, *map(shlex.quote, self.srun)]
-        run = " ".join([*step, _program(command)])
+        program = f'{shlex.quote(sys.executable)} -uP -m train.cli {command} "$@"'
+        run = " ".join([*step, program])
         return "\n".join(
             ["#!/bin/bash", *lines, *self.setup, *_choose(trials), run, *self._end(), ""]
         )
@@ -223,10 +224,6 @@ def _wait(slurm: Slurm, job: str, trials: Sequence[Trial]) -> int:
 
 def _place(trial: Trial) -> str:
     return f"{trial.config.out}/{trial.name}" if trial.name else trial.config.out
-
-
-def _program(command: str) -> str:
-    return f'{shlex.quote(sys.executable)} -uP -m train.cli {command} "$@"'
 
 
 def _choose(trials: Sequence[Trial]) -> list[str]:

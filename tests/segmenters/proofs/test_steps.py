@@ -175,14 +175,6 @@ let K = 'L';;""",
 }
 
 
-@pytest.mark.parametrize(
-    ("segmenter", "marked"),
-    [(segmenter, marked) for segmenter, texts in MARKED.items() for marked in texts],
-)
-def test_steps_end_where_marked(segmenter, marked):
-    assert pieces(marked.replace("@@", ""), segmenter) == marked.split("@@")
-
-
 # Others of kinds that were reported, of statements of code too.
 SIBLINGS = marked_in("siblings.txt")
 
@@ -191,9 +183,15 @@ def named(name):
     return logical(name) if name in LANGUAGES else of_kind(name)
 
 
-@pytest.mark.parametrize(("name", "marked"), SIBLINGS)
-def test_what_is_like_a_reported_case_is_cut_alike(name, marked):
-    assert pieces(marked.replace("@@", ""), named(name)) == marked.split("@@")
+@pytest.mark.parametrize(
+    ("segmenter", "marked"),
+    [
+        *((segmenter, marked) for segmenter, texts in MARKED.items() for marked in texts),
+        *((named(name), marked) for name, marked in SIBLINGS),
+    ],
+)
+def test_steps_end_where_marked(segmenter, marked):
+    assert pieces(marked.replace("@@", ""), segmenter) == marked.split("@@")
 
 
 def test_what_is_never_closed_is_given_up_and_counted():

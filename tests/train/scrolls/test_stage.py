@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.train.studies import pretrain, same_weights, typed
+from tests.train.studies import same_weights, typed
 from tests.train.test_entry import content
 from train.cli import main
 from train.evals.rows import FILE, Journal, Row
@@ -29,10 +29,9 @@ def fine_tune(*words):
 
 
 @pytest.fixture(scope="module")
-def parent(data, tmp_path_factory):
+def parent(trained):
     """A tiny run to go on from."""
-    out = tmp_path_factory.mktemp("parent")
-    return pretrain(f"data={data}", f"out={out}", "encoding=bipe_rope", "steps=3")
+    return trained("encoding=bipe_rope", "steps=3")
 
 
 @pytest.fixture(scope="module")
