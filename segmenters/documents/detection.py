@@ -151,11 +151,18 @@ def _is_line_without_signs(text: str) -> bool:
     else:
         may_conclude = lower.lstrip(" \t").startswith(table.CONCLUDING)
         words = table.OF_ANSWERS
-    if may_conclude or any(map(lower.__contains__, words)):
+    if may_conclude or _holds_any(lower, words):
         evidence = Evidence(text)
         if _answer(evidence) is not None or _conclusion(evidence) is not None:
             return False
     return len(text) - text.count(" ") < LEAST_VISIBLE or Evidence(text).is_worded
+
+
+def _holds_any(text: str, words: tuple[str, ...]) -> bool:
+    for word in words:  # noqa: SIM110  in two thirds of the time of `any`
+        if word in text:
+            return True
+    return False
 
 
 _LEAST_SAID = 5  # lines that name who speaks
@@ -218,7 +225,7 @@ _SHARE_OF_SURE_STEPS = 0.65  # if it ends with a conclusion alone and looks like
 def _answer(evidence: Evidence) -> str | None:
     """Return the answer with which a chain of thought ends."""
     start, lower = evidence.last_line
-    if not any(map(lower.__contains__, table.OF_ANSWERS)):
+    if not _holds_any(lower, table.OF_ANSWERS):
         return None
     match = table.ANSWER.search(evidence.text, start)
     if match is None or evidence.unfenced.is_dense or not evidence.has_steps(_SHARE_OF_STEPS):

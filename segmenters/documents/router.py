@@ -174,6 +174,8 @@ def _of_name(name: str, text: str) -> str | None:
     stem, dot, suffix = name.rpartition(".")
     suffix = dot + suffix if stem.strip(".") else ""
     route = registry.route_of_file(name, suffix)
+    if route is None:  # as of most rows
+        return None
     need = "manual page" if _OF_MANUAL_PAGES.match(suffix) else route
     if need in _NEEDS and (text or need in _SHARED):
         sign, otherwise = _NEEDS[need]
