@@ -29,6 +29,7 @@ import numpy.typing as npt
 
 from segmenters.base import Cuts, Segmenter
 from segmenters.checks import require_type
+from segmenters.places import without_surrogates
 
 DOCUMENT, SEGMENT = 1, 2
 MAX_LEVELS = 7
@@ -332,7 +333,11 @@ def segment_ids(
         raise ValueError(f"tokenizer must be a fast one (tokenizers.Tokenizer), was: {tokenizer!r}")
     require_type("segmenter", segmenter, Segmenter)
     table = ByteTable.of_tokenizer(fast)
-    rows = [texts] if isinstance(texts, str) else [*texts]
+    rows = [texts] if isinstance(texts, str | bytes | None) else [*texts]
+    for number, text in enumerate(rows):
+        require_type(f"text {number}", text, str)
+        if without_surrogates(text)[1]:
+            raise ValueError(f"text {number} must not hold half of a character (a lone surrogate)")
     ids_of: dict[str, list[Any]] = {
         name: [] for name in ("input_ids", "segment_marks", "inter_ids", "intra_ids")
     }

@@ -53,6 +53,7 @@ class Stretch(Bounded, ABC):
 
 def inverse_frequencies(*, width: int, theta: float) -> InvFreq:
     """Return theta^(-2p / width) for p = 0 .. width / 2 - 1, in float64 radians per position."""
+    require(theta > 0, "above 0", theta=theta)
     return theta ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
 
 

@@ -321,6 +321,8 @@ def _report_stretch(
     original, strategy = None, dict(given)
     parameters = inspect.signature(kind).parameters
     if "original_length" in parameters:
+        asked = given.get("original_length")
+        require(not isinstance(asked, int) or asked >= 1, "at least 1", original_length=asked)
         units = (given.get("original_length"), unit, level.unit)
         original = original_length(notes, unit=next(value for value in units if value is not None))
         strategy["original_length"] = original.length

@@ -145,10 +145,13 @@ class Segmented:
                 "attention_mask must be [batch, tokens so far], 0 for padding, since positions "
                 f"are counted from it; it had {attention_mask.ndim} dimensions"
             )
-        if segment_marks is not None and segment_marks.dtype == torch.bool:
+        was: object = type(segment_marks).__name__
+        if isinstance(segment_marks, Tensor):
+            was = segment_marks.dtype
+        if segment_marks is not None and (isinstance(was, str) or was == torch.bool):
             raise ValueError(
-                "segment_marks must be numbers: 1 where a document starts, + 2 where a segment "
-                "starts, were: bool"
+                "segment_marks must be a tensor of numbers: 1 where a document starts, + 2 where "
+                f"a segment starts, was: {was}"
             )
         for name, value in (("attention_mask", attention_mask), ("segment_marks", segment_marks)):
             if value is not None and value.shape != (batch, total):

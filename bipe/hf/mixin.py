@@ -68,6 +68,8 @@ class IntraTable(nn.Embedding):
     """The vectors of positions in a segment; positions beyond the table use its last row."""
 
     def __init__(self, length: int, width: int, *, std: float) -> None:
+        if length < 1:
+            raise ValueError(f"intra_length must be at least 1, was: {length}")
         super().__init__(length, width)
         self.std = std
 

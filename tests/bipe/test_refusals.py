@@ -103,6 +103,7 @@ def continued(*, marked):
 
 REFUSED = [
     (lambda: RoPE(head_width=7), "head_width must be even, was: 7"),
+    (lambda: RoPE(head_width=8, theta=0.0), "theta must be above 0, was: 0.0"),
     (lambda: RoPE(head_width=8, part=[0.0, 0.3]), "part must be two increasing fractions from 0"),
     (lambda: RoPE(head_width=8, part=[0.0, 0.125]), r"multiples of 2/8, was: \(0.0, 0.125\)"),
     (lambda: RoPE(head_width=8, part=[0.5, 0.5]), "part must be"),

@@ -66,6 +66,19 @@ def test_marks_are_those_of_the_texts(kind, segmenter, shuffle, tmp_path):
     assert any(sum(marks[1:]) for marks in expected.values())
 
 
+@pytest.mark.parametrize(
+    ("texts", "told"),
+    [
+        (["One.", None], "text 1 must be a str, was: NoneType"),
+        (b"One.", "text 0 must be a str"),
+        ("a\ud800", "text 0 must not hold half of a character"),
+    ],
+)
+def test_what_is_no_text_is_refused_with_its_number(texts, told):
+    with pytest.raises((TypeError, ValueError), match=told):
+        segment_ids(texts, tokenizer_of("bytes"), segmenter=Sentences())
+
+
 def test_ids_of_another_tokenizer_are_refused(tmp_path):
     folder = written(tmp_path, tokenizer_of("bytes"), shuffle_documents=False)
     (index, *_) = folder.glob("*.index")

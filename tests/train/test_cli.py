@@ -80,6 +80,8 @@ ALONE = [
     ("pretrain seed=9999999999999999999", "seed must be below 2^63, was: 9999999999999999999"),
     ("prepare corpus=jsonl corpus.sources.text.documents.meta_keys=lang",
      "documents.meta_keys must be Sequence[str] or null, was: 'lang'"),
+    ("prepare corpus=csv +corpus.sources.text.documents.limit=-1",
+     "documents.limit must be at least 0 or null, was: -1"),
     ("prepare corpus=csv corpus.sources.text.documents.delimiter=ab",
      "documents.delimiter must be one character or null, was: 'ab'"),
     ("lm-eval mine", "bipe lm-eval mine: set --tasks"),

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 import yaml
+from safetensors.torch import load_file, save_file
 
 from bipe import Decoder, DecoderConfig
 from bipe.checkpoint import load_model, save_model
@@ -248,6 +249,14 @@ def test_a_folder_that_is_damaged(folder, refused):
         shutil.copytree(folder, folder.parent / str(at) / "hf")
         spoil(folder.parent / str(at) / "hf")
         assert message in refused(f"{at}/hf", "to=bipe", "out=back")
+
+
+def test_weights_that_are_no_numbers_are_told(folder, convert, caplog):
+    weights = load_file(folder / "model.safetensors")
+    name = min(weights)
+    save_file(weights | {name: weights[name] * float("nan")}, folder / "model.safetensors")
+    assert convert(folder, "to=bipe", "out=back")[0] == 0
+    assert f"{folder}: " in caplog.text and "holds NaN or infinity, one of 1 such" in caplog.text
 
 
 def test_a_tokenizer_of_another_model(run, folder, refused, tmp_path):

@@ -35,7 +35,7 @@ from segmenters.wording import counted, escaped, plural
 from train.data.reading.documents import Document
 from train.data.reading.inputs import documents, files
 from train.data.rows.named_segmenter import named_segmenter
-from train.data.tokenizing.bounds import in_one_line, require_bounded
+from train.data.tokenizing.bounds import bounded, in_one_line
 from train.disk.files import write_whole
 from train.errors import EXIT_FAULT, DataError, UserError, as_config_error, nearest
 
@@ -263,7 +263,7 @@ def _tokens(path: str) -> Callable[[str], Tokens]:
         raise UserError(f"--tokenizer {path}: there is no {file}")
     try:
         fast = tokenizers.Tokenizer.from_file(str(file))
-        require_bounded(json.loads(fast.to_str()))
+        bounded(fast)
     except DataError as fault:
         raise UserError(f"--tokenizer {path}: {fault}") from None
     except Exception as fault:  # the library raises nothing narrower

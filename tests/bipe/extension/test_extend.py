@@ -273,6 +273,7 @@ REFUSED = [
     ),
     (BIPE_ALIBI, YARN, NOTES, None, r"Bilevel\(Learned, ALiBi\) cannot be stretched"),
     (BIPE, YARN, LACKS, None, "no token"),
+    (BIPE, {**YARN, "original_length": 0}, NOTES, None, "original_length must be at least 1"),
     (BIPE, YARN, NOTES, "words", "unit must be segments, tokens or a number, was: 'words'"),
     (BIPE, YARN, NOTES, True, "unit must be segments"),
     # Retrofits.

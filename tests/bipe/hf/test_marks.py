@@ -114,7 +114,9 @@ REFUSED = [
     (lambda m: m.generate(inputs_embeds=vectors(m)), "generate needs input_ids"),
     (lambda m: m(IDS[:, :1], past_key_values=cache(m)), "8 tokens in the cache needs segment_mar"),
     (lambda m: m(IDS[:, :1], past_key_values=cache(m), **FEW), r"must be \[1, 9\], for all tokens"),
-    (lambda m: m(IDS, segment_marks=IDS > 8), "segment_marks must be numbers.*were: bool"),
+    (lambda m: m(IDS, segment_marks=IDS > 8), "segment_marks must be a tensor.*was: torch.bool"),
+    (lambda m: m(IDS, segment_marks=IDS.numpy()), "must be a tensor of numbers.*was: ndarray"),
+    (lambda m: m(IDS, segment_marks=[[3, *[0] * 7]]), "segment_marks must be a tensor.*was: list"),
     (lambda m: m(IDS, attention_mask=torch.ones(1, 1, 8, 8)), "it had 4 dimensions"),
     (lambda m: m(IDS, attention_mask=torch.ones(1, 7)), r"attention_mask must be \[1, 8\]"),
     (lambda m: m.generate(IDS, segmentation="exact"), r"model.follow\(tokenizer\).*bipe.hf first$"),
@@ -124,6 +126,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.usefixtures("unchecked_types")
 @pytest.mark.parametrize("kind", ["bipe_rope", "llama_bipe_rope"])
 def test_what_segments_cannot_be_found_for_is_refused(kind):
     model = model_of(kind)

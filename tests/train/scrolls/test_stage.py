@@ -86,7 +86,8 @@ def test_what_was_decoded_is_kept_and_the_rest_is_as_ever(run, parent, tmp_path,
     whole = (place / "journal.jsonl").read_text()
     lines = whole.splitlines(keepends=True)
     changed = json.loads(lines[1]) | {"text": "kept"}
-    killed = lines[0] + json.dumps(changed) + "\n" + lines[2] + lines[3][:20]
+    other = json.loads(lines[2]) | {"text": "of another prompt", "prompt": "0"}
+    killed = f"{lines[0]}{json.dumps(changed)}\n{json.dumps(other)}\n{lines[3][:20]}"
     (place / "journal.jsonl").write_text(killed)
     (place / "fact_lookup.json").unlink()
     fine_tune(

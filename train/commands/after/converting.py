@@ -4,6 +4,7 @@ Needs no transformers. What is read is checked first, and a folder is written wh
 """
 
 import json
+import logging
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -40,6 +41,7 @@ from train.fit.checkpoints import find_place
 from train.fit.checkpoints.reading import BaseRun, find_base_run
 from train.fit.handover import CARD, as_json, card, read_files, tokenizer_config
 
+log = logging.getLogger("bipe")
 NOTES = "bipe.json"  # the notes of a training, in a folder of transformers
 _MEASURED = 20_000  # tokens that the table of ids is compared with the segmenter on
 _KEPT = ("README.md", "LICENSE", "LICENSE.md", "LICENSE.txt")  # of a stranger's folder
@@ -71,6 +73,7 @@ def to_hf(
             f"{place} has an encoding of your own, which bipe.hf does not build from a folder; in "
             "Python, BipeForCausalLM.of(model) makes it a model of transformers"
         )
+    _warn_of_nan(run.model, place)
     held_out = _held_out(run, data)
     files, spoken = _spoken(run, tokenizer)
     keys = _ends(files, spoken)
@@ -124,6 +127,7 @@ def to_bipe(
     _refuse_kind("bipe", place)
     folder = Path(place)
     model, config = read_folder(folder)
+    _warn_of_nan(model, place)
     model.to(getattr(torch, dtype) if dtype else model.tokens.weight.dtype)
     spoken = _tokenizer(tokenizer or folder, model)
     if _begins(spoken):  # as pretrained models expect; by a token that is not special: by itself
@@ -290,6 +294,15 @@ def _portable(notes: Mapping[str, Any]) -> dict[str, Any]:
         name = Path(str(base.get("run"))).name
         made["base_run"] = {**base, "run": name, "notes": _portable(inner or {})}
     return made
+
+
+def _warn_of_nan(model: Decoder, place: str) -> None:
+    odd = [name for name, values in model.named_parameters() if not values.isfinite().all()]
+    if odd:
+        cure = "what it predicts means nothing; convert an earlier step (RUN@STEP)"
+        log.warning(
+            "%s: %s holds NaN or infinity, one of %d such: %s", place, odd[0], len(odd), cure
+        )
 
 
 def _stored_notes(path: Path) -> dict[str, Any]:

@@ -143,7 +143,7 @@ def check_encoding(encoding: Encoding) -> None:
     for name in names_of(encoding) or [""]:
         try:
             b"text".decode(UTF8 if name == AUTO else name, "replace")
-        except (LookupError, TypeError):
+        except (LookupError, TypeError, UnicodeError):
             choices = "auto, a name such as utf-8, cp1252, shift_jis or gb18030, or a list of these"
             raise DataError(f"encoding must be {choices}, was: {name or encoding}") from None
 

@@ -12,7 +12,7 @@ the row or in its `meta`, if they are short; those that `meta_keys` names are ke
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import shorten
 from typing import Any
@@ -47,6 +47,11 @@ class Rows(TolerantReader):
     meta_keys: Sequence[str] | None = None
     filter: Conditions | None = None
 
+    @property
+    def read_keys(self) -> list[str]:
+        """Return the keys that decide which documents there are: not those of `meta_keys`."""
+        return [self.text_key, *filter(None, [self.id_key]), *(self.filter or {})]
+
     def check(self) -> None:
         check_conditions(self.filter)
         super().check()
@@ -72,7 +77,9 @@ class Rows(TolerantReader):
         try:
             text = text_of(row, self.text_key)
             if self.id_key is not None:
-                id = str(dig(row, self.id_key, parameter="id_key"))
+                if (found := dig(row, self.id_key, parameter="id_key")) is None:
+                    raise DataError(f"id_key={self.id_key} must name the document, was: null")
+                id = str(found)
         except DataError as fault:
             return self.left_out(Bad(where=where, rule="no text", detail=str(fault)))
         meta = kept_of(row, self.text_key, self.meta_keys)
@@ -88,6 +95,8 @@ def dig(row: Mapping[str, Any], key: str, *, parameter: str, where: str = "") ->
         return row[key]
     value: Any = row
     for place, part in enumerate(parts := key.split(".")):
+        if place and value is None and parameter == "text_key":
+            return None  # a null object has no text, as a null has none
         if place and not isinstance(value, Mapping):
             kind = "text, of which JSON is not read" if isinstance(value, str) else "no object"
             above = ".".join(parts[:place])
@@ -98,6 +107,13 @@ def dig(row: Mapping[str, Any], key: str, *, parameter: str, where: str = "") ->
             raise DataError(f"{where}{parameter}={key} is not a field; there are: {fields}")
         value = value[part]
     return value
+
+
+def require_one(columns: Sequence[str], keys: Iterable[str], *, where: str) -> None:
+    """Raise Bad for a key that several columns have: a row would keep the last of them."""
+    if several := [key for key in keys if columns.count(key) > 1]:
+        detail = f"several columns are named {several[0]}; rename all but one"
+        raise Bad(where=where, rule="repeated column", detail=detail)
 
 
 def text_of(row: Mapping[str, Any], key: str) -> str:

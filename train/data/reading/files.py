@@ -42,7 +42,7 @@ from train.data.reading.encodings import (
     names_of_lines,
     wide_encoding,
 )
-from train.data.reading.fields import Rows
+from train.data.reading.fields import Rows, require_one
 from train.data.reading.line_pieces import lines_of, spans
 from train.data.reading.storage import (
     File,
@@ -110,9 +110,9 @@ class Files(TolerantReader):
             for item in self.read_file(file, **where):
                 # With on_bad=skip each document is judged by itself (`Rows.row`), not its file.
                 if isinstance(item, Document) and self.on_bad == "error":
-                    own = item.broken
-                    broken, size = broken + own, size + len(item.text)
-                    first = first or item.id * bool(own)  # "" while nothing is broken
+                    size += len(item.text)
+                    if own := item.broken:
+                        broken, first = broken + own, first or item.id
                 yield item
                 del item
             place = partial(self.fault, file, first)
@@ -269,9 +269,10 @@ class JSONL(Rows, Encoded):
     def read_file(self, file: File, **where: int) -> Iterator[Document | Bad]:
         wide = self._wide(file)
         names, shown = names_of_lines(UTF8 if wide else self.encoding), str(file)
+        plain = names[:1] == [UTF8]
         for number, line in lines_of(file, encoding=wide, **where):
             place, id = f"{shown}:{number}", f"{file.name}:{number}"
-            if names[:1] == [UTF8] and (row := _short_object(line)) is not None:
+            if plain and (row := _short_object(line)) is not None:
                 item = self.row(row, where=place, id=id)
             else:
                 decoded = decode_by(line, names)
@@ -358,9 +359,7 @@ class CSV(Rows, Encoded):
         number = 0
         try:
             columns = [*(rows.fieldnames or [])]
-            if columns.count(self.text_key) > 1:
-                detail = f"several columns are named {self.text_key}"
-                raise Bad(where=str(file), rule="not CSV", detail=detail)
+            require_one(columns, self.read_keys, where=str(file))
             for number, row in enumerate(rows, start=1):
                 where = f"{file}, row {number}"
                 id = f"{file.name}:{number}"

@@ -6,17 +6,34 @@ a tokenizer can add is read from its definition, before a text passes them.
 
 import base64
 import binascii
+import json
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import tokenizers
+
 from train.data.tokenizing.chunks import steps_of
 from train.errors import DataError
 
+MOST_IDS = 1 << 22  # four times those of the largest vocabularies
 MOST_GROWTH = 100  # characters, for each one of a text; U+FDFA has 18 in NFKC
 _STEPS = {"normalizer": "normalizers", "pre_tokenizer": "pretokenizers", "decoder": "decoders"}
 _LETTER_BYTES = 3  # of the letters that have the longest decompositions
+
+
+def bounded(fast: tokenizers.Tokenizer) -> dict[str, Any]:
+    """Return what tokenizer.json holds; DataError for ids or growth without bound."""
+    last = max(fast.get_vocab().values(), default=0)
+    if last >= MOST_IDS:  # the library itself makes a list of all ids that are not used
+        raise DataError(
+            f"ids of the tokenizer must be below {MOST_IDS:,}, were up to {last:,}; number its "
+            "vocabulary anew"
+        )
+    definition: dict[str, Any] = json.loads(fast.to_str())
+    require_bounded(definition)
+    return definition
 
 
 def require_bounded(definition: Mapping[str, Any]) -> None:

@@ -29,7 +29,7 @@ import tokenizers
 
 from segmenters.align import anchors_from_offsets
 from train.data.reading.documents import grouped
-from train.data.tokenizing.bounds import in_one_line, require_bounded
+from train.data.tokenizing.bounds import bounded, in_one_line
 from train.data.tokenizing.chunks import continued, cut, places_to_cut
 from train.data.tokenizing.placing import OFFSET_SAMPLE, offset_fault, spelling, unknown_piece
 from train.data.tokenizing.tiktoken_ranks import probes
@@ -75,8 +75,7 @@ class Tokenizer:
     """
 
     def __init__(self, *, fast: tokenizers.Tokenizer, eos: str, bos: str | None = None) -> None:
-        definition = json.loads(fast.to_str())
-        require_bounded(definition)
+        definition = bounded(fast)
         # These would make encoding lossy or random.
         definition["truncation"] = definition["padding"] = None
         if "dropout" in definition["model"]:
@@ -180,11 +179,14 @@ class Tokenizer:
 
         Its anchor is the first character, so that it begins the first segment of the document.
         """
+        rows = self.encode_batch(texts)
+        if self.bos_id is None:
+            return rows
         return [
             (np.insert(ids, 0, self.bos_id), np.insert(anchors, 0, 0))
-            if self.bos_id is not None and len(ids)
+            if len(ids)
             else (ids, anchors)
-            for ids, anchors in self.encode_batch(texts)
+            for ids, anchors in rows
         ]
 
     @property

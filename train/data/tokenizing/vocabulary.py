@@ -16,8 +16,9 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import tokenizers
 from tokenizers import AddedToken, decoders, models, pre_tokenizers, trainers
 
+from segmenters.places import without_surrogates
 from train.data.tokenizing import sentencepiece_model, tiktoken_ranks
-from train.data.tokenizing.bounds import in_one_line, require_bounded
+from train.data.tokenizing.bounds import bounded, in_one_line
 from train.data.tokenizing.chunks import steps_of
 from train.data.tokenizing.tiktoken_ranks import END, PATTERNS, byte_level
 from train.data.tokenizing.tokenizers import SAMPLES, Tokenizer
@@ -236,6 +237,8 @@ def _config(file: Path) -> dict[str, Any]:
         return {}
     if (config := read_json(path)) is None:
         raise DataError(f"{path}: must be a JSON object")
+    if without_surrogates(json.dumps(config, ensure_ascii=False))[1]:
+        raise DataError(f"{path}: must not hold half of a character (\\ud800); copy it anew")
     return config
 
 
@@ -261,7 +264,7 @@ def _opened(file: Path, *, pattern: str | None) -> tokenizers.Tokenizer:
             fast = tiktoken_ranks.convert(file, pattern=pattern, samples=SAMPLES)
         else:
             fast = tokenizers.Tokenizer.from_file(str(file))
-            require_bounded(json.loads(fast.to_str()))
+            bounded(fast)
     except DataError as fault:
         raise DataError(f"{file}: {str(fault).removeprefix(f'{file}: ')}") from None
     except Exception as fault:  # `tokenizers` raises Exception itself
@@ -278,11 +281,17 @@ def _configured(fast: tokenizers.Tokenizer, file: Path) -> tokenizers.Tokenizer:
     fast = tokenizers.Tokenizer.from_str(json.dumps(definition))
     added = {token["content"] for token in definition["added_tokens"]}
     listed = config.get("added_tokens_decoder") or {}
-    for index, token in sorted(listed.items(), key=lambda item: int(item[0])):
-        content = token["content"]
+    try:
+        rows = sorted((int(id), str(token["content"]), token) for id, token in listed.items())
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise DataError(
+            f"{file.parent / TOKENIZER_CONFIG}: added_tokens_decoder must hold tokens with their "
+            f"content by their ids, was: {str(listed)[:80]}; remove it, or copy the file anew"
+        ) from None
+    for index, content, token in rows:
         if content not in added or fast.token_to_id(content) is None:
             fast.add_tokens([AddedToken(content, **{key: bool(token.get(key)) for key in _FLAGS})])
-        if fast.token_to_id(content) != int(index):
+        if fast.token_to_id(content) != index:
             raise DataError(
                 f"{file.parent / TOKENIZER_CONFIG}: added token {content!r} must have id {index}, "
                 f"was: {fast.token_to_id(content)} in the tokenizer next to it"

@@ -1,9 +1,11 @@
 """Decoding of examples with the cache, and a journal of their predictions.
 
 A journal has one line per prediction and survives a killed run: a half-written line is made again.
-Its first line is the request (model, way of decoding, examples); another request starts it anew.
+Its first line is the request (model, way of decoding); another request starts it anew, and a prompt
+that has changed is answered anew.
 """
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -23,12 +25,16 @@ from train.tasks.scrolls.encoding import Encoded
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """The output for one example. tokens: their number. ended: "stop" or "length"."""
+    """The output for one example. tokens: their number. ended: "stop" or "length".
+
+    prompt: a digest of the tokens and marks that were read.
+    """
 
     id: str
     text: str
     tokens: int
     ended: str
+    prompt: str
 
 
 class PredictionJournal:
@@ -79,7 +85,8 @@ def decode(
 
     tell: receives the progress as text. Raises ValueError for a segmenter that reads ahead.
     """
-    left = [prompt for prompt in prompts if prompt.id not in journal.made]
+    made = {id: prediction.prompt for id, prediction in journal.made.items()}
+    left = [prompt for prompt in prompts if made.get(prompt.id) != _digest(prompt)]
     pieces = tokenizer.pieces()
     for batch in _batches(left, size=how.batch if how.search.beams == 1 else 1):
         marker = None
@@ -131,6 +138,13 @@ def _written(
     # Submissions are stripped, and CSV cannot hold NUL.
     texts = [tokenizer.decode(tokens).replace("\0", "").strip() for tokens, _ in outputs]
     return [
-        Prediction(id=encoded.id, text=text, tokens=len(tokens), ended=ended)
+        Prediction(
+            id=encoded.id, text=text, tokens=len(tokens), ended=ended, prompt=_digest(encoded)
+        )
         for encoded, text, (tokens, ended) in zip(batch, texts, outputs, strict=True)
     ]
+
+
+def _digest(prompt: Encoded) -> str:
+    read = prompt.prompt.tobytes() + prompt.prompt_marks.tobytes()
+    return hashlib.sha256(read).hexdigest()[:16]

@@ -116,6 +116,8 @@ FAULTS = [
     ("a.jsonl", LINE + b'{"text": "\xff"}', JSONL, SHUT, r"1 of 2 .*, the first in a\.jsonl:2"),
     ("a.txt", b"ok \xff", TextFiles, SHUT, "1 of 4 characters .*, the first at byte 3; .*of 0"),
     ("a.txt", b"ok", TextFiles, {"encoding": "latn1"}, "must be auto, a name .*, was: latn1"),
+    ("a.txt", b"ok", TextFiles, {"encoding": "idna"}, "must be auto, a name .*, was: idna"),
+    ("a.jsonl", b'{"text": "a", "id": null}', JSONL, {"id_key": "id"}, "id_key=id must name the d"),
     ("a.jsonl", LINE, JSONL, {"filter": {"no": [1]}}, "filter=no is not a field"),
     ("a.jsonl", b"\n", JSONL, {}, "no documents were found"),
     ("a.jsonl.gz", b"no", JSONL, {}, "not a complete gzip file"),
@@ -127,6 +129,7 @@ FAULTS = [
     ("a.csv", b'text\n"open', CSV, {}, "not CSV after row 0"),
     ("a.csv", b"text,n\nOne, two.,1\n", CSV, {}, "row 1: more fields than 2 columns; quote texts"),
     ("a.csv", b"text,text\nOne.,Two.\n", CSV, {}, "several columns are named text"),
+    ("a.csv", b"text,n,n\nOne.,1,2\n", CSV, {"id_key": "n"}, "several columns are named n; rename"),
     ("a.csv", b"body\nOne.\n", CSV, {}, "there are: body. Set text_key or id_key to"),
     ("a.csv", b"one;two\n1;2\n", CSV, {}, "text_key=text is not a field; there are: one, two"),
     ("a.csv", b'one\n"{}"\n', CSV, {"text_key": "one.two"}, "one holds text, of which JSON is"),
@@ -406,3 +409,18 @@ def test_a_list_of_texts_is_one_text_with_given_boundaries(tmp_path, kind):
     assert (first.text, second.text) == ("1 + 1\n= 2.", "")
     given = Given(field="steps").choose(text=first.text, meta=first.meta)
     assert given.cut(first.text).tolist() == [0, 6, 10]
+
+
+def test_a_null_above_the_text_is_an_empty_document(tmp_path):
+    rows = [{"meta": None}, {"meta": {"text": "One."}}]
+    (tmp_path / "a.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    parquet.write_table(arrow.Table.from_pylist(rows), tmp_path / "b.parquet")
+    for kind in (JSONL, Parquet):
+        assert texts(kind(path=tmp_path, text_key="meta.text")) == ["", "One."]
+
+
+def test_a_repeated_column_of_parquet_is_refused(tmp_path):
+    table = arrow.table([["One."], ["Two."]], names=["text", "text"])
+    parquet.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(DataError, match="several columns are named text; rename all but one"):
+        list(Parquet(path=tmp_path))

@@ -181,6 +181,13 @@ def configured(text):
     return PRINTED | {"tokenizer_config.json": text}
 
 
+def spread(last):
+    """Return a tokenizer.json with an id far behind the others."""
+    definition = json.loads(kind("gpt2").to_str())
+    definition["model"]["vocab"]["far"] = last
+    return json.dumps(definition)
+
+
 @pytest.mark.parametrize(
     ("files", "options", "told"),
     [
@@ -191,6 +198,14 @@ def configured(text):
         (PRINTED, {"bos": "document"}, r"name it as bos_token in tokenizer_config\.json, or"),
         (configured('{"bos_token": "e"}'), {"bos": "document"}, "bos=e is not a special token"),
         (configured("["), {}, "must be a JSON object"),
+        (
+            {"tokenizer.json": lambda: spread(1 << 30)},
+            {},
+            "must be below 4,194,304, were up to",
+        ),
+        (configured('{"eos_token": "\\ud800"}'), {}, "must not hold half of a character"),
+        (configured('{"added_tokens_decoder": [1]}'), {}, "must hold tokens with their content"),
+        (configured('{"added_tokens_decoder": {"x": {}}}'), {}, r"was: \{'x': \{\}\}; remove it"),
         (
             configured('{"added_tokens_decoder": {"5": {"content": "<end>"}}}'),
             {},
