@@ -12,8 +12,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-import tokenizers
-
 from train.data.tokenizing.chunks import steps_of
 from train.errors import DataError
 
@@ -23,8 +21,8 @@ _STEPS = {"normalizer": "normalizers", "pre_tokenizer": "pretokenizers", "decode
 _LETTER_BYTES = 3  # of the letters that have the longest decompositions
 
 
-def bounded(fast: tokenizers.Tokenizer) -> dict[str, Any]:
-    """Return what tokenizer.json holds; DataError for ids or growth without bound."""
+def bounded(fast: Any) -> dict[str, Any]:
+    """Return what a tokenizer's file holds; DataError for ids or growth without bound."""
     last = max(fast.get_vocab().values(), default=0)
     if last >= MOST_IDS:  # the library itself makes a list of all ids that are not used
         raise DataError(
