@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from segmenters.base import Cuts, Segmenter
 from segmenters.checks import require_type
-from segmenters.places import without_surrogates
+from segmenters.offsets import without_surrogates
 
 DOCUMENT, SEGMENT = 1, 2
 MAX_LEVELS = 7

@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import tokenizers
 from tokenizers import AddedToken, decoders, models, pre_tokenizers, trainers
 
-from segmenters.places import without_surrogates
+from segmenters.offsets import without_surrogates
 from train.data.tokenizing import sentencepiece_model, tiktoken_ranks
 from train.data.tokenizing.bounds import bounded, in_one_line
 from train.data.tokenizing.chunks import steps_of
