@@ -205,8 +205,8 @@ def messages():
 
 
 # Of other programs, of scripts for shells, of Python, and of classes with further parameters.
-_OTHERS = {"a", "check_val_every_n_epoch", "data_files", "datamodule", "filter", "key", "line",
-           "offered", "on_bad", "pretrained", "val_check_interval", "word"}  # fmt: skip
+_OTHERS = {"a", "check_val_every_n_epoch", "data_files", "datamodule", "filter", "id_key", "key",
+           "line", "offered", "on_bad", "pretrained", "val_check_interval", "word"}  # fmt: skip
 
 
 def test_each_key_that_a_message_sets_is_there_with_its_option():

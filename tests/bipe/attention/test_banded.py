@@ -132,11 +132,12 @@ def test_any_slopes_and_ids_that_fall_are_served(slopes):
 
 def test_long_documents_take_it_and_short_ones_do_not(monkeypatch):
     asked = []
-    monkeypatch.setitem(
-        dispatch._LINEAR,
-        "banded",
-        lambda q, k, v, row: asked.append(q.shape[2]) or banded_attention(q, k, v, row),
-    )
+
+    def banded(q, k, v, row):
+        asked.append(q.shape[2])
+        return banded_attention(q, k, v, row)
+
+    monkeypatch.setitem(dispatch._KERNELS, "banded", (banded, "a linear bias"))
     time = room.WORTH_FROM + 300
     marks = torch.zeros(1, time, dtype=torch.uint8)
     marks[0, [0, 100]] = 3  # documents of 100 and of the rest
