@@ -165,6 +165,8 @@ def require(holds: Any, rule: str, **value: Any) -> None:
     if not holds:
         ((name, given),) = value.items()
         was = given.__name__ if isinstance(given, type) else repr(given)
+        if "\n" in was:  # of an optimizer, a module, an array
+            was = f"an object of {type(given).__name__}"
         raise ValueError(f"{name} must be {rule}, was: {was}")
 
 

@@ -368,6 +368,8 @@ def _misnamed(
         and p.name not in given
     ]
     if missing and not partial:
+        if all(type(None) in members(hints.get(key)) for key in missing):
+            cure += f"; for none, set {' '.join(f'{_join(path, key)}=null' for key in missing)}"
         yield f"{path}: {name} also needs {', '.join(missing)}{cure}".removeprefix(": ")
 
 

@@ -9,6 +9,7 @@ does not depend on the other prompts. The marker (session.py) continues the segm
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 
 import torch
 from jaxtyping import Float
@@ -40,8 +41,16 @@ class Sampling:
     def __post_init__(self) -> None:
         require_at_least(0, temperature=self.temperature)
         require_at_least(1, top_k=self.top_k)
+        top_k, temperature, penalty = self.top_k, self.temperature, self.repetition_penalty
+        sound = isinstance(top_k, Integral | None) and not isinstance(top_k, bool)
+        require(sound, "a whole number or None", top_k=top_k)
+        numbers = {"temperature": temperature, "top_p": self.top_p, "repetition_penalty": penalty}
+        for name, value in numbers.items():
+            require(isinstance(value, Real), "a number", **{name: value})
+        # Beyond these bounds logits may be infinite.
+        require(not 0 < temperature < 1e-20, "0 or at least 1e-20", temperature=temperature)
+        require(1e-10 <= penalty <= 1e10, "from 1e-10 to 1e10", repetition_penalty=penalty)
         require(0 < self.top_p <= 1, "above 0 and at most 1", top_p=self.top_p)
-        require(self.repetition_penalty > 0, "above 0", repetition_penalty=self.repetition_penalty)
 
     def filtered(self, logits: Float[Tensor, " vocab"], seen: Tensor) -> Float[Tensor, " vocab"]:
         """Return the logits to draw from, -inf for excluded tokens. seen: ids in the row."""

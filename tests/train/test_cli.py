@@ -218,6 +218,13 @@ def test_what_hydra_reads_is_left_to_it(word, monkeypatch):
         opened(word)
 
 
+def test_one_list_is_offered_where_it_can_be_meant():
+    for word, is_list in (("seed=1,2", True), ("seed=range(0,3)", False), ("encoding=a,b", False)):
+        with pytest.raises(ConfigError, match="are several values: bipe COMMAND -m") as told:
+            opened(word)
+        assert ("one list is" in str(told.value)) == is_list
+
+
 @pytest.mark.parametrize("text", ["2026_11_28", "1e3", "1_2", "1.50", "true", "/a b=c,d", "it's"])
 @pytest.mark.parametrize("key", ["name", "out", "report.title", "generate.file"])
 def test_a_key_of_type_text_takes_what_is_typed(text, key):

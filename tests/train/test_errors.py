@@ -27,6 +27,9 @@ TOLD = [
     # Wrong types and choices.
     ("optimizer.betas=[0.9]", "optimizer.betas must be tuple[float, float], was: [0.9]"),
     ("~model", "the configuration also needs model: remove ~model"),
+    ("~steps", "the configuration also needs steps: remove ~steps"),
+    ("~clip", "the configuration also needs clip; for none, set clip=null"),
+    ("clip=interval(1,2)", "an interval, which is searched by bipe COMMAND -m hydra/sweeper=opt"),
     ("encoding=null", "the configuration also needs encoding"),
     # What other keys decide.
     ("model.encoding={}", "model.encoding cannot be set; set encoding instead"),

@@ -260,6 +260,10 @@ def test_a_loader_of_ones_own_trains_with_fewer_numbers(command, data, tmp_path)
     first, second = trainer.validate(module, [one, two], verbose=False)
     assert {**first, **second}.keys() == {f"validation/loss/dataloader_idx_{n}" for n in (0, 1)}
     assert module.metrics.get("tokens") is None
+    seen = {name: named[0][name] for name in ("tokens", "marks")}  # enough for logits
+    (logits,) = trainer.predict(module, DataLoader([seen], batch_size=None))
+    torch.testing.assert_close(logits, module.eval()(batches[0]))
+    assert logits.shape == (4, 64, 277)
     with pytest.raises(ConfigError, match=r"tokens, targets and marks, .*datamodule=.*input_ids"):
         trainer_of(tmp_path).fit(module_of(command), DataLoader([{"input_ids": 1}]))
 
@@ -298,6 +302,7 @@ class Skipping(LMModule):
         ({"clip": 0}, "clip must be above 0 or None, was: 0"),
         ({"clip": "1"}, "clip must be above 0 or None, was: '1'"),
         ({"schedule": 1.0}, "schedule must be callable, was: 1.0"),
+        ({"optimizer": torch.optim.SGD([torch.zeros(1)])}, r"partial\(.*, was: an object of SGD$"),
         ({"seed": "a"}, "seed must be a whole number, was: 'a'"),
         ({"patience": 0}, "patience must be at least 1, was: 0"),
     ],
@@ -326,6 +331,8 @@ def test_what_would_train_nothing_is_refused(command, data, tmp_path):
         fabric.setup(plain, plain.configure_optimizers()[0][0])[0].training_step(None, 0)
     with pytest.raises(DataError, match="datamodule="):
         rows_of(data).train_dataloader()
+    with pytest.raises(ConfigError, match="bipe convert RUN to=hf out=FOLDER writes can, by torch"):
+        module.to_torchscript()
 
 
 class Own(lightning.LightningModule):

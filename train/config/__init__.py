@@ -136,8 +136,9 @@ class Config:
         from omegaconf import OmegaConf
 
         register_resolvers()
-        if "model" not in config:  # which others are made of
-            raise ConfigError("the configuration also needs model: remove ~model")
+        for key in ("model", "steps", "row_length", "out", "seed"):  # which others are made of
+            if key not in config:
+                raise ConfigError(f"the configuration also needs {key}: remove ~{key}")
         plain: Any = (
             config if isinstance(config, dict) else OmegaConf.to_container(config, resolve=True)
         )

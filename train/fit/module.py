@@ -24,8 +24,7 @@ from bipe.arguments import require, require_at_least
 from bipe.attention import Path as AttentionPath
 from bipe.attention.context import Context
 from bipe.build import ALLOWED, build, describe
-from bipe.encodings import Learned
-from bipe.encodings.base import Fed, annealed
+from bipe.encodings.base import annealed
 from bipe.loss import IGNORE, summed_cross_entropy, summed_divergence
 from bipe.random_positions import Draw, row_keys
 from train.config.sections import OPTIMIZER, SCHEDULE
@@ -54,7 +53,7 @@ from train.fit.parallel.sharded import (
     refuse_rows,
     refuse_strategy,
 )  # fmt: skip
-from train.fit.watching.counts import IndexCounts, StepLosses, positions_of, summary_of
+from train.fit.watching.counts import IndexCounts, StepLosses, clamped, positions_of, summary_of
 from train.fit.watching.metrics import Metrics
 
 _ALL_HPARAMS = "module_arguments"  # of checkpoints: `load_from_checkpoint` of any class reads them
@@ -86,8 +85,9 @@ class Training:
     allowed: tuple[str, ...] = ALLOWED
 
     def __post_init__(self) -> None:
-        for name in ("optimizer", "schedule"):
-            require(callable(getattr(self, name)), "callable", **{name: getattr(self, name)})
+        rule = "callable, such as partial(torch.optim.AdamW, lr=1e-3)"
+        require(callable(self.optimizer), rule, optimizer=self.optimizer)
+        require(callable(self.schedule), "callable", schedule=self.schedule)
         clips = self.clip is None or (isinstance(self.clip, int | float) and self.clip > 0)
         require(clips, "above 0 or None", clip=self.clip)
         require(isinstance(self.seed, int), "a whole number", seed=self.seed)
@@ -355,7 +355,7 @@ class LMModule(lightning.LightningModule):
         if options.draw is not None:
             keys = row_keys(batch.tokens, seed=options.seed, step=batch.step or 0)
             at = options.draw.drawn(at, keys)
-        self._count_clamped(at)
+        self._clamped += clamped(self.model, at)
         row, (batch, shared) = real, self._part(batch, at)
         if shared is not None:
             at, real = at.map(shared.own), real.map(shared.own)
@@ -405,12 +405,11 @@ class LMModule(lightning.LightningModule):
         if self._group is None:
             return batch, None
         shared = Context(self._group, at)
-        names = ("tokens", "targets", "marks", "padding")
-        values = {name: getattr(batch, name) for name in names}
-        own: Any = {name: shared.own(part) for name, part in values.items() if part is not None}
+        parts = ((name, getattr(batch, name)) for name in ("tokens", "targets", "marks", "padding"))
+        own: Any = {name: shared.own(part) for name, part in parts if part is not None}
         return replace(batch, **own), shared
 
-    # Validation
+    # Validation and use
 
     def validation_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
         batch = self._read(batch)
@@ -425,6 +424,19 @@ class LMModule(lightning.LightningModule):
         # rounds the mean of these integers over ranks down, so each must be a multiple of them.
         weight = count * self.trainer.world_size
         self.log("validation/loss", nll / max(1, count), batch_size=weight, sync_dist=True)
+
+    def forward(self, batch: Batch | Mapping[str, Any]) -> Tensor:
+        """Return the logits of a batch, of which tokens and marks are enough; also in `predict`."""
+        if isinstance(batch, Mapping) and "tokens" in batch:
+            batch = {"targets": torch.full_like(batch["tokens"], IGNORE), **batch}
+        batch = as_batch(batch).checked(self.model.config.vocab_size)
+        return self.model.logits(batch.tokens, positions_of(batch, levels=self.model.levels))
+
+    def to_torchscript(self, *_: Any, **__: Any) -> Any:  # type: ignore[override]
+        model = "what bipe convert RUN to=hf out=FOLDER writes"
+        raise ConfigError(f"an LMModule cannot be exported; {model} can, by torch.export")
+
+    to_onnx = to_tensorrt = to_torchscript  # type: ignore[assignment]
 
     # State that is neither weights nor optimizer
 
@@ -465,23 +477,11 @@ class LMModule(lightning.LightningModule):
         file.seek(0)
         return super().load_from_checkpoint(file, *args, **kwargs)
 
-    def _count_clamped(self, at: Positions) -> None:
-        fed = self.model.scheme.fed() if isinstance(self.model.scheme, Fed) else {}
-        beyond = [
-            at.ids(level) >= each.table.num_embeddings
-            for level, each in fed.items()
-            if isinstance(each, Learned) and level != "token"  # refused where rows are longer
-        ]
-        if beyond:
-            inside = at.document >= 0
-            some = torch.stack(beyond).any(0) & inside
-            self._clamped.append(some.sum() / inside.sum().clamp(min=1))
-
 
 def _stream(seed: int, step: int, rank: int) -> int:
-    mask = (1 << 64) - 1
     # Odd factors of 64 bits (those of SplitMix64) keep streams of neighbouring numbers apart.
-    x = (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + rank * 0x94D049BB133111EB) & mask
+    x = seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + rank * 0x94D049BB133111EB
+    x &= (1 << 64) - 1
     return (x ^ (x >> 32)) & 0xFFFFFFFF  # torch's CPU generator uses 32 bits
 
 

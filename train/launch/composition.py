@@ -160,9 +160,13 @@ def as_overrides(words: Iterable[str], *, many: bool, texts: Collection[str] = (
             word = f"{name}{equals}{_quoted(key, value, many=many, typed=word in texts)}"
             override = parsed(word)
             if override.is_sweep_override() and not many:
+                if override.is_interval_sweep():
+                    searched = "is searched by bipe COMMAND -m hydra/sweeper=optuna"
+                    raise ConfigError(f"{key}={value} is an interval, which {searched}")
+                plain = not is_group and "(" not in value
+                one_list = f"; one list is '{key}=[{value}]'" * plain
                 raise ConfigError(
-                    f"{key}={value} are several values: bipe COMMAND -m runs each; one list is "
-                    f"'{key}=[{value}]'"
+                    f"{key}={value} are several values: bipe COMMAND -m runs each{one_list}"
                 )
         if equals and name == key and "@" not in name:  # without + and ~
             if is_group and isinstance(override.value(), Mapping):

@@ -20,6 +20,7 @@ import torch.distributed
 from torch import Tensor
 
 from bipe import Carry, Decoder, Positions
+from bipe.encodings import Learned
 from bipe.encodings.base import Fed, Flat
 from bipe.loss import IGNORE
 from train.data.rows.loader import Batch
@@ -192,3 +193,17 @@ def positions_of(batch: Batch, *, levels: int = 1) -> Positions:
     return Positions.from_marks(
         batch.marks, carry=carry, padding=batch.padding, packed=any(batch.packed), levels=levels
     )
+
+
+def clamped(model: Decoder, at: Positions) -> list[Tensor]:
+    """Return the share of tokens beyond a learned table within segments; nothing without one."""
+    fed = model.scheme.fed() if isinstance(model.scheme, Fed) else {}
+    beyond = [
+        at.ids(level) >= each.table.num_embeddings
+        for level, each in fed.items()
+        if isinstance(each, Learned) and level != "token"  # refused where rows are longer
+    ]
+    if not beyond:
+        return []
+    inside = at.document >= 0
+    return [(torch.stack(beyond).any(0) & inside).sum() / inside.sum().clamp(min=1)]
