@@ -13,6 +13,7 @@ from tests.test_conf import EXPERIMENTS
 from tests.train.studies import curve, weights
 from train.cli import main
 from train.commands.explain.counter import counter
+from train.fit import training
 from train.fit.module import LMModule
 from train.fit.optim import adamw, muon, optimizer_of, state_bytes
 
@@ -95,6 +96,7 @@ def test_a_plan_counts_what_a_retrofit_adds(bipe, tmp_path, finished):
     [
         (("schedule.warmup=6",), "schedule.warmup=6 is not below steps=6"),
         (("validate_every=7",), "validate_every=7 is above steps=6"),
+        (("trainer.precision=bf16-mixed",), "this machine emulates bfloat16"),
         (("rows.validation_rows=0",), "the run never validates: set rows.validation_rows above 0"),
         (("steps=100000",), "proofs is read "),
         (("rows.micro_batch=3",), "the run would be refused: rows.global_batch must be a multiple"),
@@ -102,7 +104,8 @@ def test_a_plan_counts_what_a_retrofit_adds(bipe, tmp_path, finished):
         (("model.width=65536", "model.mlp_width=65536"), " are free: set out to another disk"),
     ],
 )
-def test_what_is_likely_a_mistake_is_warned_of(bipe, words, told):
+def test_what_is_likely_a_mistake_is_warned_of(bipe, words, told, monkeypatch):
+    monkeypatch.setattr(training, "native_bfloat16", lambda: False)
     status, out, _ = bipe("pretrain", "--plan", "--json", *words)
     assert status == 0
     assert any(told in warning for warning in json.loads(out)["warnings"])

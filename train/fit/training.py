@@ -49,7 +49,7 @@ from train.fit.handover import (
     write_shared,
 )
 from train.fit.lora import merged
-from train.fit.machine import cluster, environment, patient, placed
+from train.fit.machine import cluster, environment, native_bfloat16, patient, placed
 from train.fit.module import Adaptation, LMModule
 from train.fit.optim import TrainingDiverged
 from train.fit.parallel.at_once import RowsAtOnce
@@ -202,7 +202,8 @@ def _fit(
     resumed_at = None if entry.checkpoint is None else entry.step
     if trainer.is_global_zero:
         every, warmup = fit.config.validate_every, fit.config.schedule.get("warmup")
-        for text in rarely_meant(steps=steps, warmup=warmup, validate_every=every):
+        usual = rarely_meant(steps=steps, warmup=warmup, validate_every=every)
+        for text in (*usual, *emulated(str(trainer.precision))):
             log.warning("%s", text)
     with watched(
         trainer, module.model, rows, files=(folder / runs.METRICS, folder / runs.MODEL),
@@ -294,6 +295,15 @@ def refuse_unfit(module: LMModule, *, row_length: int) -> None:
             model = Decoder(small, attention=options.attention, allowed=options.allowed)
             model(tokens, Positions.from_marks(tokens.byte(), levels=model.levels))
     module.configure_optimizers()
+
+
+def emulated(precision: str) -> Iterator[str]:
+    """Yield that a precision is slow, if it is; auto never is."""
+    if "bf16" in precision and not native_bfloat16():
+        yield (
+            f"trainer.precision={precision}: this machine emulates bfloat16, which takes 10 times "
+            "as long as trainer.precision=32-true, or 100 times"
+        )
 
 
 def rarely_meant(*, steps: int, warmup: Any, validate_every: int | None) -> Iterator[str]:
