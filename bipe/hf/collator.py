@@ -48,6 +48,8 @@ class DataCollatorWithSegments:
 
     def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Return the batch: int64 tensors, segment_marks uint8."""
+        if not examples:
+            raise ValueError("a batch must have at least one example, was: empty")
         rows = [self._row(example) for example in examples]
         return self._packed(rows) if self.packed else self._padded(rows)
 

@@ -215,7 +215,8 @@ def read_segmenter(path: Path, *, allowed: tuple[str, ...] = ALLOWED) -> Segment
         _refuse_back_ends(description)
         segmenter: Segmenter = build(description, Segmenter, allowed=allowed)
     except (KeyError, TypeError, ValueError) as fault:
-        said = f"{type(fault).__name__} {fault}" if isinstance(fault, KeyError) else str(fault)
+        shape = isinstance(fault, KeyError | TypeError)
+        said = "it must be an object with segmenter and parameters" if shape else str(fault)
         said = said.partition(", or allowed=")[0]  # a cure for callers of `build`
         raise ValueError(
             f"{path}: its segmenter cannot be built: {said}; in Python load the tokenizer "

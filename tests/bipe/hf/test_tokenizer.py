@@ -8,6 +8,7 @@ from transformers import PreTrainedTokenizerFast, pipeline
 
 from bipe import Positions
 from bipe.hf import BipeConfig, BipeForCausalLM, DataCollatorWithSegments
+from bipe.hf.tokenizer import FILE, read_segmenter
 from segmenters import Auto, Levels, Lines, Sentences, mark, segment_ids
 from segmenters.align import anchors_from_offsets
 from tests.bipe.hf.conftest import (
@@ -154,6 +155,8 @@ class TestCollator:
         text = [{"text": "One. Two."}]
         few = [{"input_ids": [1, 2], "segment_marks": [3]}]
         for call, reason in (
+            (lambda: collate([]), "at least one example"),
+            (lambda: collator(packed=True)([]), "at least one example"),
             (lambda: collate([{"words": 1}]), "needs input_ids or text, had: words"),
             # What the Trainer leaves of {"text": ...}.
             (lambda: collate([{}]), r"had: nothing; .*set remove_unused_columns=False"),
@@ -248,3 +251,12 @@ def test_a_segmenter_chosen_for_each_document_generates_by_the_table_and_exactly
             rule = model.rule_of_marks("exact", made["input_ids"].device)
             found = rule.marks(made["input_ids"], whole=True)
             assert torch.equal(found, made["segment_marks"].byte())
+
+
+@pytest.mark.parametrize("written", ["[]", "null", "{}", '{"segmenter": "x", "parameters": [1]}'])
+def test_a_segmenter_file_of_another_shape_is_named(tmp_path, written):
+    (tmp_path / FILE).write_text(written)
+    with pytest.raises(
+        ValueError, match=r"segmenter\.json: .*object with segmenter and parameters"
+    ):
+        read_segmenter(tmp_path / FILE)

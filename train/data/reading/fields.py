@@ -12,7 +12,7 @@ the row or in its `meta`, if they are short; those that `meta_keys` names are ke
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import shorten
 from typing import Any
@@ -51,6 +51,13 @@ class Rows(TolerantReader):
     def read_keys(self) -> list[str]:
         """Return the keys that decide which documents there are: not those of `meta_keys`."""
         return [self.text_key, *filter(None, [self.id_key]), *(self.filter or {})]
+
+    def require_one(self, columns: Sequence[str], *, where: str) -> None:
+        """Raise Bad for a wanted key that several columns have: a row would keep the last."""
+        keys = [*self.read_keys, *(KNOWN_FIELDS if self.meta_keys is None else self.meta_keys)]
+        if several := [key for key in keys if columns.count(key) > 1]:
+            detail = f"several columns are named {several[0]}; rename all but one"
+            raise Bad(where=where, rule="repeated column", detail=detail)
 
     def check(self) -> None:
         check_conditions(self.filter)
@@ -109,13 +116,6 @@ def dig(row: Mapping[str, Any], key: str, *, parameter: str, where: str = "") ->
     return value
 
 
-def require_one(columns: Sequence[str], keys: Iterable[str], *, where: str) -> None:
-    """Raise Bad for a key that several columns have: a row would keep the last of them."""
-    if several := [key for key in keys if columns.count(key) > 1]:
-        detail = f"several columns are named {several[0]}; rename all but one"
-        raise Bad(where=where, rule="repeated column", detail=detail)
-
-
 def text_of(row: Mapping[str, Any], key: str) -> str:
     """Return the text in a field of a row; a null is empty, which `prepare` skips and counts."""
     value = dig(row, key, parameter="text_key")
@@ -130,7 +130,8 @@ def text_of(row: Mapping[str, Any], key: str) -> str:
 def conversation(messages: list[Any]) -> Any:
     """Return the messages of a conversation as one text in ChatML; anything else as it is.
 
-    Messages have `role` and `content`, or `from` and `value`; of content in parts, the texts count.
+    Messages have `role` and `content`, or `from` and `value`; of content in parts, the texts count,
+    and null, as beside `tool_calls` (which are not read), is an empty text.
     """
     turns = []
     for message in messages:
@@ -138,8 +139,11 @@ def conversation(messages: list[Any]) -> Any:
             return messages
         role = message.get("role", message.get("from"))
         text = message.get("content", message.get("value"))
-        if isinstance(text, list):
-            text = "".join(str(part.get("text", "")) for part in text if isinstance(part, Mapping))
+        if text is None and ("content" in message or "tool_calls" in message):
+            text = ""
+        elif isinstance(text, list):
+            parts = (part.get("text") if isinstance(part, Mapping) else part for part in text)
+            text = "".join(part for part in parts if isinstance(part, str))
         if not isinstance(role, str) or not isinstance(text, str):
             return messages
         turns.append(f"<|im_start|>{role}\n{text}<|im_end|>\n")

@@ -42,7 +42,7 @@ from train.data.reading.encodings import (
     names_of_lines,
     wide_encoding,
 )
-from train.data.reading.fields import Rows, require_one
+from train.data.reading.fields import Rows
 from train.data.reading.line_pieces import lines_of, spans
 from train.data.reading.storage import (
     File,
@@ -256,7 +256,10 @@ class TextFiles(Encoded):
 
 @dataclass(frozen=True, kw_only=True)
 class JSONL(Rows, Encoded):
-    """One document per line, an object; without id_key, it is named by file and line."""
+    """One document per line, an object; without id_key, it is named by file and line.
+
+    Of a key that an object repeats, the last value counts, as in Python and JavaScript.
+    """
 
     pattern: str = "**/*.jsonl*"
 
@@ -359,7 +362,7 @@ class CSV(Rows, Encoded):
         number = 0
         try:
             columns = [*(rows.fieldnames or [])]
-            require_one(columns, self.read_keys, where=str(file))
+            self.require_one(columns, where=str(file))
             for number, row in enumerate(rows, start=1):
                 where = f"{file}, row {number}"
                 id = f"{file.name}:{number}"

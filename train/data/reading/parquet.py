@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from segmenters.fields import KNOWN_FIELDS, NESTING_FIELDS
 from train.data.reading.documents import Bad, Document, grouped
-from train.data.reading.fields import Rows, dig, require_one
+from train.data.reading.fields import Rows, dig
 from train.data.reading.files import Files
 from train.data.reading.storage import ALWAYS, MOST_GROWTH, File, raw
 from train.errors import DataError
@@ -45,7 +45,7 @@ class Parquet(Rows, Files):
         with self.table(file) as table:
             names = table.schema_arrow.names
             keys = self.read_keys
-            require_one(names, keys, where=shown)
+            self.require_one(names, where=shown)
             columns = [key if key in names else key.split(".")[0] for key in keys]
             if columns[0] not in names:
                 try:

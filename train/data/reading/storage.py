@@ -97,7 +97,8 @@ def listed(path: str, *, pattern: str, keys: str = "") -> list[File]:
     if folder:
         _require_glob(pattern, keys)
     matched = place.glob(pattern) if folder else map(Path, glob(path, recursive=True))  # noqa: PTH207
-    files = sorted(file for file in matched if file.is_file())
+    # A broken link is kept, so that its document is missed when it is read.
+    files = sorted(f for f in matched if f.is_file() or (f.is_symlink() and not f.exists()))
     if not files:
         rule = "matches this glob"
         if folder:
@@ -119,7 +120,7 @@ def _require_glob(pattern: str, keys: str) -> None:
 
 
 def _local(path: Path, name: str) -> File:
-    stat = path.stat()
+    stat = path.stat(follow_symlinks=path.exists())
     return File(str(path), name, stat.st_size, str(stat.st_mtime_ns))
 
 

@@ -130,6 +130,8 @@ FAULTS = [
     ("a.csv", b"text,n\nOne, two.,1\n", CSV, {}, "row 1: more fields than 2 columns; quote texts"),
     ("a.csv", b"text,text\nOne.,Two.\n", CSV, {}, "several columns are named text"),
     ("a.csv", b"text,n,n\nOne.,1,2\n", CSV, {"id_key": "n"}, "several columns are named n; rename"),
+    ("a.csv", b"text,lang,lang\nOne.,a,b\n", CSV, {}, "several columns are named lang; rename"),
+    ("a.csv", b"text,n,n\nOne.,1,2\n", CSV, {"meta_keys": ["n"]}, "columns are named n; rename"),
     ("a.csv", b"body\nOne.\n", CSV, {}, "there are: body. Set text_key or id_key to"),
     ("a.csv", b"one;two\n1;2\n", CSV, {}, "text_key=text is not a field; there are: one, two"),
     ("a.csv", b'one\n"{}"\n', CSV, {"text_key": "one.two"}, "one holds text, of which JSON is"),
@@ -419,8 +421,44 @@ def test_a_null_above_the_text_is_an_empty_document(tmp_path):
         assert texts(kind(path=tmp_path, text_key="meta.text")) == ["", "One."]
 
 
-def test_a_repeated_column_of_parquet_is_refused(tmp_path):
-    table = arrow.table([["One."], ["Two."]], names=["text", "text"])
+@pytest.mark.parametrize(("named", "keys"), [("text", None), ("lang", None), ("n", ["n"])])
+def test_a_repeated_column_of_parquet_is_refused(tmp_path, named, keys):
+    table = arrow.table([["One."], ["Two."], ["Three."]], names=["text", named, named])
     parquet.write_table(table, tmp_path / "a.parquet")
-    with pytest.raises(DataError, match="several columns are named text; rename all but one"):
-        list(Parquet(path=tmp_path))
+    with pytest.raises(DataError, match=f"several columns are named {named}; rename all but one"):
+        list(Parquet(path=tmp_path, meta_keys=keys))
+
+
+def test_a_repeated_column_that_is_not_read_is_no_fault(tmp_path):
+    (tmp_path / "a.csv").write_text("text,n,n\nOne.,1,2\n")
+    assert texts(CSV(path=tmp_path)) == ["One."]
+
+
+def test_a_broken_link_is_a_file_that_cannot_be_read(tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(LINE)
+    (tmp_path / "b.jsonl").symlink_to("nowhere")
+    with pytest.raises(DataError, match=r"b\.jsonl: cannot be read: No such file.*on_bad=skip"):
+        list(JSONL(path=tmp_path))
+    assert texts(JSONL(path=tmp_path, on_bad="skip")) == ["x"]
+
+
+def test_of_a_repeated_key_of_json_the_last_value_counts(tmp_path):
+    row = '{"text": "One.", "text": "Two."}'
+    (tmp_path / "a.jsonl").write_text(f"{row}\n {row}\n")
+    assert texts(JSONL(path=tmp_path)) == ["Two.", "Two."]
+
+
+def test_parts_of_a_message_may_be_texts_or_have_none(tmp_path):
+    turn = {"role": "user", "content": ["a", {"text": "b"}, {"text": None}, {"image": 1}, 3]}
+    (tmp_path / "a.jsonl").write_text(json.dumps({"text": [turn]}))
+    assert texts(JSONL(path=tmp_path)) == ["<|im_start|>user\nab<|im_end|>\n"]
+
+
+@pytest.mark.parametrize("content", [{}, {"content": None}])
+def test_a_call_of_a_tool_without_content_is_an_empty_turn(tmp_path, content):
+    call = {"role": "assistant", "tool_calls": [{"id": "1"}], **content}
+    (tmp_path / "a.jsonl").write_text(
+        json.dumps({"text": [call, {"role": "tool", "content": "3"}]})
+    )
+    (text,) = texts(JSONL(path=tmp_path))
+    assert text == "<|im_start|>assistant\n<|im_end|>\n<|im_start|>tool\n3<|im_end|>\n"
