@@ -227,6 +227,8 @@ DAMAGE = [  # of weights and config.json: tests/bipe/hf/test_folders.py
     (lambda f: (f / "tokenizer.json").write_text("{}"), "tokenizer.json: not a fast tokenizer"),
     (lambda f: (f / "tokenizer_config.json").write_text("["), "must be a JSON object"),
     (lambda f: edited(f / "bipe.json", notes=[1]), "hf/bipe.json: must be an object"),
+    (lambda f: edited(f / "bipe.json", notes={"row_length": "x"}), "notes.row_length must be of"),
+    (lambda f: edited(f / "bipe.json", notes={"stretch": 5}), "notes.stretch must be of type list"),
     (lambda f: (f / "bipe.json").write_text("{"), "hf/bipe.json: must be an object"),
 ]
 

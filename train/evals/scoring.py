@@ -176,6 +176,8 @@ def over_seeds(scores: Iterable[Scored]) -> list[ScoredModel]:
     for scored in scores:
         if scored.score is not None:
             tasks = grouped.setdefault((scored.model, scored.split), {})
+            if scored.seed in tasks.get(scored.task, {}):  # of another folder with this name
+                tasks = grouped.setdefault((scored.folder.name, scored.split), {})
             tasks.setdefault(scored.task, {})[scored.seed] = scored.score
     models = []
     for (name, split), tasks in sorted(grouped.items()):

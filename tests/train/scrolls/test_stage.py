@@ -188,6 +188,14 @@ def test_seeds_come_together_with_mean_and_spread(run, tmp_path):
     assert (base.task, base.folder) == ("fact_lookup", run)
 
 
+def test_folders_of_one_name_and_seed_are_models_of_their_own(run):
+    (base,) = find_scores(run.parent)
+    other = replace(base, folder=run.with_name("other"), score=20.0)
+    models = over_seeds([replace(base, score=10.0), other])
+    means = {model.name: model.tasks["fact_lookup"].mean for model in models}
+    assert means == {"bipe_rope": 10.0, "other": 20.0}
+
+
 def test_files_of_predictions_are_checked_by_the_command(run, tmp_path, capsys):
     path = run / "scrolls/validation/fact_lookup.json"
     assert main(["scrolls", f"validate={path}"]) == 0
