@@ -57,7 +57,7 @@ class DataCollatorWithSegments:
         """Return ids, labels, marks and position_ids of an example, without padding."""
         given = {key: example[key] for key in _PER_TOKEN if example.get(key) is not None}
         if "input_ids" not in given:
-            if "text" not in example:
+            if example.get("text") is None:
                 raise ValueError(
                     f"an example needs input_ids or text, had: {', '.join(example) or 'nothing'}; "
                     "the Trainer removes text: set remove_unused_columns=False"
@@ -68,12 +68,9 @@ class DataCollatorWithSegments:
                     "tokenizer must be a SegmentingTokenizer with a segmenter (tokenizer.segmenter)"
                 )
         elif "segment_marks" not in given:
-            given["segment_marks"] = self.tokenizer.marks_of_ids(given["input_ids"])
-        row = {  # an empty list would be float32
-            key: torch.as_tensor(given[key], dtype=torch.int64)
-            for key in _PER_TOKEN
-            if key in given
-        }
+            ids = _whole("input_ids", given["input_ids"]).tolist()
+            given["segment_marks"] = self.tokenizer.marks_of_ids(ids)
+        row = {key: _whole(key, given[key]) for key in _PER_TOKEN if key in given}
         count = len(row["input_ids"])
         odd = {key: len(values) for key, values in row.items() if len(values) != count}
         if odd:
@@ -102,6 +99,8 @@ class DataCollatorWithSegments:
         }
         if self.flash:
             starts = (batch["position_ids"][0] == 0).nonzero()[:, 0]
+            if not len(starts):
+                raise ValueError("a packed row must have at least one token, had: none")
             bounds = torch.cat([starts, starts.new_tensor([batch["input_ids"].shape[1]])]).int()
             longest = int(bounds.diff().max())
             batch |= {f"cu_seq_lens_{name}": bounds for name in "qk"}
@@ -127,3 +126,12 @@ class DataCollatorWithSegments:
         }
         ones = [torch.ones_like(row["input_ids"]) for row in rows]
         return batch | {"attention_mask": torch.stack([filled(part, 0) for part in ones])}
+
+
+def _whole(key: str, given: Any) -> Tensor:
+    """Return what an example gives for each of its tokens as int64."""
+    values = torch.as_tensor(given)
+    if values.ndim != 1 or (len(values) and values.is_floating_point()):  # an empty list is float
+        was = f"{str(values.dtype).removeprefix('torch.')} of shape {[*values.shape]}"
+        raise ValueError(f"{key} must be a list of whole numbers, one per token, was: {was}")
+    return values.long()

@@ -158,6 +158,10 @@ class TestCollator:
             (lambda: collate([]), "at least one example"),
             (lambda: collator(packed=True)([]), "at least one example"),
             (lambda: collate([{"words": 1}]), "needs input_ids or text, had: words"),
+            (lambda: collate([{"text": None}]), "needs input_ids or text, had: text"),
+            (lambda: collate([{"input_ids": [[1, 2]]}]), r"input_ids must be .*shape \[1, 2\]"),
+            (lambda: collate([{"text": "a", "labels": [0.5]}]), "labels must be .*was: float32"),
+            (lambda: collator(packed=True, flash=True)([{"text": ""}]), "at least one token"),
             # What the Trainer leaves of {"text": ...}.
             (lambda: collate([{}]), r"had: nothing; .*set remove_unused_columns=False"),
             (lambda: collate(few), "as many as the 2 inp"),
