@@ -407,6 +407,33 @@ def test_what_would_train_something_else_is_refused(options, told, command, data
         torch.distributed.destroy_process_group()
 
 
+class Sets(lightning.Callback):
+    """Sets attributes of the trainer where a callback of one's own may: at a hook."""
+
+    def __init__(self, hook: str, **values: object) -> None:
+        def set_values(trainer: lightning.Trainer, *_: object) -> None:
+            for name, value in values.items():
+                setattr(trainer, name, value)
+
+        setattr(self, hook, set_values)
+
+
+@pytest.mark.parametrize(
+    ("hook", "options", "told"),
+    [
+        ("on_train_start", {"gradient_clip_val": 0.5}, "gradient_clip_val .*, was: 0.5; set clip"),
+        ("on_train_batch_start", {"accumulate_grad_batches": 2}, "accumulate_grad_batches .*: 2;"),
+    ],
+)
+def test_a_setting_of_a_callback_that_would_have_no_effect_is_refused(
+    hook, options, told, command, data, tmp_path
+):
+    with pytest.raises(ConfigError, match=told):
+        trainer_of(tmp_path, callbacks=[Sets(hook, **options)]).fit(
+            module_of(command), rows_of(data)
+        )
+
+
 def test_a_module_and_rows_that_do_not_fit_are_refused(command, data, tmp_path):
     config = DecoderConfig(**{**module_of(command).hparams["decoder"], "vocab_size": 100})
     schedule = cosine(warmup=0, steps=6)

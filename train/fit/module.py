@@ -261,6 +261,7 @@ class LMModule(lightning.LightningModule):
         """Do one optimizer step on this rank's rows of a global batch; return its mean loss."""
         if self.fabric is not None:
             raise ConfigError("LMModule needs a Trainer; under Fabric, train its Decoder, .model")
+        refuse_settings(self.trainer)  # also those of a callback
         batch, step = self._completed(batch)
         optimizer, parts = self.trainer.optimizers[0], batch.split()
         torch.manual_seed(_stream(self.options.seed, step, self.global_rank))
