@@ -29,6 +29,8 @@ TOLD = [
     ("~model", "the configuration also needs model: remove ~model"),
     ("~steps", "the configuration also needs steps: remove ~steps"),
     ("~clip", "the configuration also needs clip; for none, set clip=null"),
+    ("~optimizer.weight_decay=7", "The value of 'optimizer.weight_decay' is 0.1 and not 7"),
+    ("hydra.foo=1", "there is no hydra.foo; bipe pretrain --cfg hydra shows the keys of Hydra"),
     ("clip=interval(1,2)", "an interval, which is searched by bipe COMMAND -m hydra/sweeper=opt"),
     ("encoding=null", "the configuration also needs encoding"),
     # What other keys decide.

@@ -130,7 +130,7 @@ def as_overrides(words: Iterable[str], *, many: bool, texts: Collection[str] = (
             override: Any = parser.parse_override(word)
         except Exception:
             override = None
-        key = name.lstrip("+")
+        key = name.lstrip("+~")
         is_group = key.partition("@")[0] in groups
         read = None if override is None else override.value()
         if is_group and isinstance(read, list) and not all(isinstance(part, str) for part in read):
@@ -382,6 +382,8 @@ def _explained(error: Exception, overrides: Sequence[str]) -> str:
         near = nearest(key, hydra_keys.SEARCH)
         near = near if section == "sweeper" else "add its launcher, as hydra/launcher=joblib"
         return f"hydra.{section}.{key} has no effect in bipe; {near}"
+    if found := re.match(r"Could not override '(hydra\.[\w.]+)", said):
+        return f"there is no {found[1]}; bipe pretrain --cfg hydra shows the keys of Hydra"
     if said.startswith("Error merging") and error.__cause__ is not None:
         said += f": {str(error.__cause__).strip().partition(chr(10))[0]}"
     if said.endswith("Cannot merge DictConfig with ListConfig"):
