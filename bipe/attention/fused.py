@@ -17,6 +17,7 @@ private to torch: `bias_row_works` tries it once.
 """
 
 import functools
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 import torch.nn.functional as F
@@ -98,24 +99,24 @@ bias_row_works._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 @functools.cache
 def _bias_row_works() -> bool:
-    # The first caller may be under inference_mode, another default dtype or autocast, and random
-    # numbers would change its state.
-    with (
-        torch.inference_mode(False),
-        torch.enable_grad(),
-        torch.autocast("cpu", enabled=False),
-    ):
-        q = torch.linspace(-1, 1, 64, dtype=torch.float32).sin().view(1, 1, 8, 8).requires_grad_()
-        row = torch.arange(8, dtype=torch.float32).view(1, 1, 8)
-        scores = q @ q.transpose(-1, -2) / 8**0.5 + row
-        hidden = torch.ones(8, 8, dtype=torch.bool).triu(1)
-        expected = scores.masked_fill(hidden, float("-inf")).softmax(-1) @ q
-        try:
-            out = bias_row_attention(q, q, q, row)
-            ours, theirs = (torch.autograd.grad(x.square().sum(), q)[0] for x in (out, expected))
-        except (RuntimeError, AttributeError, TypeError):
-            return False
-        return torch.allclose(out, expected, atol=1e-5) and torch.allclose(ours, theirs, atol=1e-4)
+    # The first caller may be under inference_mode, autocast or a trace of torch.export, which are
+    # all of its thread; random numbers would change its state.
+    with ThreadPoolExecutor(1) as apart:
+        return apart.submit(_try_bias_row).result()
+
+
+def _try_bias_row() -> bool:
+    q = torch.linspace(-1, 1, 64, dtype=torch.float32).sin().view(1, 1, 8, 8).requires_grad_()
+    row = torch.arange(8, dtype=torch.float32).view(1, 1, 8)
+    scores = q @ q.transpose(-1, -2) / 8**0.5 + row
+    hidden = torch.ones(8, 8, dtype=torch.bool).triu(1)
+    expected = scores.masked_fill(hidden, float("-inf")).softmax(-1) @ q
+    try:
+        out = bias_row_attention(q, q, q, row)
+        ours, theirs = (torch.autograd.grad(x.square().sum(), q)[0] for x in (out, expected))
+    except (RuntimeError, AttributeError, TypeError):
+        return False
+    return torch.allclose(out, expected, atol=1e-5) and torch.allclose(ours, theirs, atol=1e-4)
 
 
 def last_query_attention(

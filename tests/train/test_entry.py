@@ -175,11 +175,15 @@ def test_the_session_of_a_killed_process_is_completed_by_the_next(run, smoke):
     assert (killed["how"], killed["end_step"], after["how"]) == ("killed", 6, "finished")
 
 
-def test_a_resumed_run_keeps_its_precision_and_another_is_told(run, smoke, monkeypatch, capsys):
+def test_a_resumed_run_keeps_its_precision_and_another_is_told(
+    run, smoke, monkeypatch, capsys, caplog
+):
     monkeypatch.setattr("train.fit.machine.fast_precision", lambda width, alone: "bf16-mixed")
+    monkeypatch.setattr("train.fit.training.native_bfloat16", lambda: False)
     interrupted(run)
     pretrain(*smoke, "trainer=auto", "trainer.accelerator=cpu")
     assert read_sessions(run)[-1]["precision"] == "32-true"
+    assert "emulates" not in caplog.text
     interrupted(run)
     damage_checkpoints(run, 1)
     pretrain(*smoke, "trainer.precision=bf16-mixed")
@@ -187,6 +191,7 @@ def test_a_resumed_run_keeps_its_precision_and_another_is_told(run, smoke, monke
     told = 'trainer.precision was "32-true", is "bf16-mixed" from step 4 on'
     told += "; trainer.precision=32-true keeps it\n"
     assert told in capsys.readouterr().err
+    assert "this machine emulates bfloat16" in caplog.text
 
 
 @pytest.mark.parametrize(

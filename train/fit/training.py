@@ -202,8 +202,10 @@ def _fit(
     resumed_at = None if entry.checkpoint is None else entry.step
     if trainer.is_global_zero:
         every, warmup = fit.config.validate_every, fit.config.schedule.get("warmup")
-        usual = rarely_meant(steps=steps, warmup=warmup, validate_every=every)
-        for text in (*usual, *emulated(str(trainer.precision))):
+        precision = str(trainer.precision)
+        for text in rarely_meant(
+            steps=steps, warmup=warmup, validate_every=every, precision=precision
+        ):
             log.warning("%s", text)
     with watched(
         trainer, module.model, rows, files=(folder / runs.METRICS, folder / runs.MODEL),
@@ -297,17 +299,15 @@ def refuse_unfit(module: LMModule, *, row_length: int) -> None:
     module.configure_optimizers()
 
 
-def emulated(precision: str) -> Iterator[str]:
-    """Yield that a precision is slow, if it is; auto never is."""
+def rarely_meant(
+    *, steps: int, warmup: Any, validate_every: int | None, precision: str
+) -> Iterator[str]:
+    """Yield what is allowed, and rarely meant. warmup: of any schedule, if it has one."""
     if "bf16" in precision and not native_bfloat16():
         yield (
-            f"trainer.precision={precision}: this machine emulates bfloat16, which takes 10 times "
-            "as long as trainer.precision=32-true, or 100 times"
+            f"trainer.precision={precision}: this machine emulates bfloat16, which often takes "
+            "more than ten times as long as trainer.precision=32-true"
         )
-
-
-def rarely_meant(*, steps: int, warmup: Any, validate_every: int | None) -> Iterator[str]:
-    """Yield what is allowed, and rarely meant. warmup: of any schedule, if it has one."""
     if isinstance(warmup, int) and warmup >= max(1, steps):
         yield (
             f"schedule.warmup={warmup} is not below steps={steps}: the learning rate only rises; "

@@ -44,7 +44,7 @@ from train.fit.handover import CARD, as_json, card, read_files, tokenizer_config
 log = logging.getLogger("bipe")
 NOTES = "bipe.json"  # the notes of a training, in a folder of transformers
 _MEASURED = 20_000  # tokens that the table of ids is compared with the segmenter on
-_KINDS = {  # of notes that are read again
+_NOTE_TYPES = {  # of notes that are read again
     "row_length": int,
     "stretch": list,
     **dict.fromkeys(("sources", "tokenizer", "documents", "training"), dict),
@@ -317,7 +317,7 @@ def _stored_notes(path: Path) -> dict[str, Any]:
     notes = (read_json(path) or {}).get("notes")
     if not isinstance(notes, dict):
         raise ConfigError(f"{path}: must be an object with notes; remove it if they are lost")
-    for key, kind in _KINDS.items():
+    for key, kind in _NOTE_TYPES.items():
         if not isinstance(value := notes.get(key), kind | None):
             rule = f"notes.{key} must be of type {kind.__name__}, was: {value!r:.80}"
             raise ConfigError(f"{path}: {rule}; correct it, or remove the file")

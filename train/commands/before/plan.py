@@ -41,7 +41,7 @@ from train.fit.checkpoints.reading import find_base_run
 from train.fit.flops import PEAK, Flops, step_flops
 from train.fit.machine import free_memory, placed
 from train.fit.optim import state_bytes
-from train.fit.training import emulated, rarely_meant
+from train.fit.training import rarely_meant
 from train.ranks import world
 
 Numbers = dict[str, Any]
@@ -311,8 +311,12 @@ def _refusals(
 def _warnings(config: Config, plan: Numbers) -> Iterator[str]:
     """Yield what is likely to be a mistake, each with its cure."""
     warmup = config.schedule.get("warmup")
-    yield from rarely_meant(steps=config.steps, warmup=warmup, validate_every=config.validate_every)
-    yield from emulated(str(config.trainer.get("precision", "auto")))
+    yield from rarely_meant(
+        steps=config.steps,
+        warmup=warmup,
+        validate_every=config.validate_every,
+        precision=str(config.trainer.get("precision", "auto")),
+    )
     data, disk, taken = plan["data"], plan["disk"], plan["memory"]["total"]
     if data["sources"] and not data["validation_rows"]:
         yield "the run never validates: set rows.validation_rows above 0"
